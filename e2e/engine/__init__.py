@@ -1,0 +1,1 @@
+"""A real vLLM on CPUs: its model, its installation, its image, and what it answers."""
