@@ -1,0 +1,153 @@
+"""`spec.engine`, `spec.kvCache`, `spec.budget` and `spec.workload`: how vLLM is run and sized."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tidegate.api.model_spec import KeyRef
+from tidegate.api.wire import Bytes, DNSName, Seconds, Text, Wire
+
+MAX_TOKENS = 2**24
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
+Argument = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
+
+
+class Speculative(Wire):
+    """Speculative decoding: a cheap draft proposes tokens that the model checks."""
+
+    method: Literal["ngram", "eagle", "eagle3", "mtp", "draft_model"]
+    """How the draft is made."""
+    model: Annotated[Text, Field(max_length=512)] | None = None
+    """The draft's model string, for eagle, eagle3 and draft_model."""
+    tokens: Annotated[int, Field(ge=1, le=16)]
+    """Tokens proposed for each step."""
+    config: Annotated[
+        dict[str, Any] | None,
+        Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}),
+    ] = None
+    """The draft's config.json, when the catalogue does not know it."""
+
+    @model_validator(mode="after")
+    def _needs_model(self) -> "Speculative":
+        if self.method in ("eagle", "eagle3", "draft_model") and self.model is None:
+            raise ValueError(f"method {self.method} needs model")
+        return self
+
+
+class EnvVar(Wire):
+    """One environment variable of the engine's container."""
+
+    name: Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    """Name of the variable; those that Tidegate sets itself are refused."""
+    value: Annotated[str, Field(max_length=8192, pattern=r"^[^\x00]*$")] | None = None
+    """Its value."""
+    secret_key_ref: KeyRef | None = None
+    """A Secret key that holds its value."""
+
+    @model_validator(mode="after")
+    def _one_value(self) -> "EnvVar":
+        if (self.value is None) == (self.secret_key_ref is None):
+            raise ValueError("set value or secretKeyRef, one of them")
+        return self
+
+
+class EngineSpec(Wire):
+    """The engine's image and the limits that it runs under."""
+
+    image: Annotated[Text, Field(max_length=512)]
+    """Container image of vLLM, with the entry point of the official one (`vllm serve`)."""
+    version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] | None = None
+    """vLLM's version, where the image's tag does not tell it."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the image is pulled."""
+    image_pull_secrets: Annotated[list[DNSName], Field(max_length=8)] = []
+    """Names of Secrets for a private registry."""
+    max_model_len: Tokens | None = None
+    """Longest sequence in tokens, prompt and output together; the model's own limit when absent."""
+    max_num_seqs: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Sequences in one step; from the budget and the engine's default when absent."""
+    max_num_batched_tokens: Tokens | None = None
+    """Tokens in one step; the engine's default for the GPU when absent."""
+    long_prefill_token_threshold: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
+    """Prompts above this many tokens are cut into chunks of at most this size."""
+    chunked_prefill: bool = True
+    """Cut prompts into chunks that share steps with decodes."""
+    attention_backend: Annotated[str, Field(max_length=64, pattern=r"^[A-Z0-9_]+$")] | None = None
+    """The engine's attention backend; its own choice when absent."""
+    prefix_caching: bool = True
+    """Keep the KV of finished prompts for later requests with the same start."""
+    enforce_eager: bool = False
+    """Run without CUDA graphs: less memory, slower decode."""
+    speculative: Speculative | None = None
+    """Speculative decoding; off when absent."""
+    extra_args: Annotated[list[Argument], Field(max_length=64)] = []
+    """Further engine flags; refused where they repeat or fight one that a field owns."""
+    env: Annotated[
+        list[EnvVar],
+        Field(
+            max_length=64,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = []
+    """Further environment variables."""
+
+
+class Transfer(Wire):
+    """How a prefill pod hands its KV to a decode pod."""
+
+    connector: Literal["Nixl"] = "Nixl"
+    """The engine's KV connector."""
+    bandwidth: Bytes = 25 * 2**30
+    """Bytes per second between the pools; used for the estimate of the transfer time."""
+    lease: Seconds = 30.0
+    """How long a prefill pod keeps the KV of a prompt that nobody fetches; whole seconds."""
+    failure_policy: Literal["recompute", "fail"] = "recompute"
+    """What a decode pod does when the transfer fails: compute the prompt itself, or answer 500."""
+
+
+class KVCacheSpec(Wire):
+    """The KV cache's element type, block size and transfer."""
+
+    dtype: Annotated[str, Field(max_length=32, pattern=r"^[a-z0-9_]+$")] = "auto"
+    """auto, bf16, fp16, fp8, int8, int4, nvfp4, k8v4 or a name of the engine's own."""
+    block_size: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Tokens in a block; the engine's own choice when absent."""
+    skip_layers: Annotated[
+        list[Annotated[int, Field(ge=0, le=4095)]],
+        Field(max_length=512, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = []
+    """Layers whose KV keeps the model's type."""
+    transfer: Transfer = Transfer()
+    """Used when there are prefill and decode pools."""
+
+
+class BudgetSpec(Wire):
+    """The division of each GPU's memory."""
+
+    safety_line: Annotated[float, Field(gt=0, le=0.98)] = 0.90
+    """The share of the card that may be planned, from 0 to 1."""
+    activations: Bytes | None = None
+    """Peak of activations, where it was measured."""
+    kv_cache: Bytes | None = None
+    """A ceiling for the KV cache of each GPU; the engine then gets exactly this."""
+
+
+class TokenLength(Wire):
+    """A length in tokens: what is usual, and what is long."""
+
+    mean: Tokens | None = None
+    """The mean."""
+    p95: Tokens
+    """The 95th percentile."""
+
+
+class WorkloadSpec(Wire):
+    """The requests that the sizing assumes; without it, every request has maxModelLen tokens."""
+
+    prompt_tokens: TokenLength
+    """Length of prompts."""
+    output_tokens: TokenLength
+    """Length of answers."""

@@ -1,0 +1,133 @@
+"""`status` of an LLMDeployment: what was planned, what runs, what is wrong."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tidegate.api.conditions import Condition
+from tidegate.api.wire import Wire
+
+Count = Annotated[int, Field(ge=0)]
+Line = Annotated[str, Field(max_length=1024)]
+Name = Annotated[str, Field(max_length=253)]
+
+
+class BudgetLine(Wire):
+    """One line of a GPU's budget."""
+
+    bytes: Count
+    """Planned bytes."""
+    low: Count
+    """The least that is expected."""
+    high: Count
+    """The most that is expected."""
+    how: Literal["exact", "estimated", "measured"]
+    """How the number was obtained."""
+
+
+class GpuBudget(Wire):
+    """The division of one GPU's memory; the lines add up to `total`."""
+
+    total: BudgetLine
+    """What CUDA gives the engine."""
+    weights: BudgetLine
+    """Weights of this rank."""
+    activations: BudgetLine
+    """Peak of one step."""
+    cuda_graphs: BudgetLine
+    """Captured graphs."""
+    runtime: BudgetLine
+    """CUDA context, NCCL and libraries."""
+    draft: BudgetLine
+    """Weights of the draft model."""
+    reserve: BudgetLine
+    """What is never planned."""
+    kv_cache: BudgetLine
+    """What is left for KV, in whole blocks."""
+
+
+class Concurrency(Wire):
+    """Requests that one pod's KV cache holds at once."""
+
+    at_max_model_len: Count
+    """When each has maxModelLen tokens."""
+    at_p95: Count | None = None
+    """When each has the declared p95 prompt and output."""
+
+
+class SlicePlan(Wire):
+    """The plan of one pool on one class of node."""
+
+    pool: Name
+    """unified, prefill or decode."""
+    node_class: Name
+    """Class of GPU node."""
+    gpu_product: Name
+    """GPU product label."""
+    nodes: Count
+    """Nodes of the class that the pool can land on."""
+    replicas: Count
+    """Pods given to this class."""
+    per_gpu: GpuBudget
+    """Division of each GPU's memory."""
+    kv_bytes_per_token: Count
+    """Bytes that one token needs on each GPU."""
+    kv_block_size: Count
+    """Tokens in a block."""
+    kv_blocks: Count
+    """Blocks of one pod, the engine's null block included."""
+    kv_tokens: Count
+    """Tokens that one pod's KV cache holds."""
+    concurrent_requests: Concurrency
+    """Requests that fit."""
+    because: Annotated[list[Line], Field(max_length=32)] = []
+    """The sentences that led to the plan."""
+
+
+class PoolStatus(Wire):
+    """What runs of one pool."""
+
+    name: Name
+    """unified, prefill or decode."""
+    revision: Annotated[str, Field(max_length=32)]
+    """The revision that is rolled out."""
+    desired: Count
+    """Pods asked for."""
+    ready: Count
+    """Ready pods of any revision."""
+    updated: Count
+    """Ready pods of the current revision."""
+
+
+class LLMDeploymentStatus(Wire):
+    """What Tidegate saw and decided."""
+
+    observed_generation: Count = 0
+    """The generation of the spec that this status is of."""
+    mode: Literal["Unified", "PrefillDecode"] | None = None
+    """How the phases are divided."""
+    revision: Annotated[str, Field(max_length=32)] | None = None
+    """The current revision of all pools."""
+    pods: Annotated[str, Field(max_length=128)] | None = None
+    """Ready and desired pods by pool, for the printer column."""
+    kv_tokens: Count | None = None
+    """Tokens that the KV caches of the pods that decode hold together."""
+    reason: Annotated[str, Field(max_length=128)] | None = None
+    """Reason of the Ready condition, for the printer column."""
+    conditions: Annotated[
+        list[Condition],
+        Field(
+            max_length=16,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        ),
+    ] = []
+    """Ready, Reconciling, Stalled, BudgetFits, Available."""
+    plan: Annotated[list[SlicePlan], Field(max_length=48)] = []
+    """One entry for each pool and class of node."""
+    excluded: Annotated[list[Line], Field(max_length=48)] = []
+    """Classes of node that a pool cannot use, and why."""
+    pools: Annotated[list[PoolStatus], Field(max_length=3)] = []
+    """What runs."""

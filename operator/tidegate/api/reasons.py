@@ -1,0 +1,304 @@
+"""Every reason that a verdict or a condition can carry: a constant, what it means, what to do.
+
+`tidegate explain REASON` and docs/reference/reasons.md are made from this table.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The reasons, by where they come from."""
+
+    # how things stand
+    READY = "PodsReady"
+    PODS_STARTING = "PodsStarting"
+    ROLLING_OUT = "RollingOut"
+    SCALING = "Scaling"
+    SETTLED = "Settled"
+    SCALED_TO_ZERO = "ScaledToZero"
+    FITS = "Fits"
+    POOLS_AVAILABLE = "PoolsAvailable"
+    POOL_UNAVAILABLE = "PoolUnavailable"
+    NOT_PLANNED = "NotPlanned"
+    # the spec cannot work
+    INVALID_SPEC = "InvalidSpec"
+    MODEL_UNKNOWN = "ModelUnknown"
+    MODEL_NOT_SIZED = "ModelNotSized"
+    MODEL_CONFIG_INVALID = "ModelConfigInvalid"
+    ENGINE_VERSION_UNKNOWN = "EngineVersionUnknown"
+    FLAG_UNSUPPORTED = "FlagUnsupported"
+    FLAG_OWNED_BY_FIELD = "FlagOwnedByField"
+    FLAG_REPEATED = "FlagRepeated"
+    ENV_RESERVED = "EnvReserved"
+    LABEL_RESERVED = "LabelReserved"
+    KV_DTYPE_UNSUPPORTED = "KVDtypeUnsupported"
+    BLOCK_SIZE_UNSUPPORTED = "BlockSizeUnsupported"
+    ATTENTION_BACKEND_UNSUPPORTED = "AttentionBackendUnsupported"
+    PARALLELISM_INVALID = "ParallelismInvalid"
+    LENGTH_INVALID = "LengthInvalid"
+    BATCH_INVALID = "BatchInvalid"
+    SPECULATION_INVALID = "SpeculationInvalid"
+    PAIR_INCOMPATIBLE = "PairIncompatible"
+    # the nodes
+    WEIGHTS_DO_NOT_FIT = "WeightsDoNotFit"
+    BUDGET_TOO_SMALL = "BudgetTooSmall"
+    GPU_UNKNOWN = "GPUUnknown"
+    NO_NODE_CLASS = "NoNodeClass"
+    NODE_CLASS_MISSING = "NodeClassMissing"
+    NODE_TOO_SMALL = "NodeTooSmall"
+    NO_ROOM_TO_ROLL = "NoRoomToRoll"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    # the cluster
+    REFERENCE_MISSING = "ReferenceMissing"
+    CONFLICT = "Conflict"
+    APPLY_REFUSED = "ApplyRefused"
+    # why a pod does not serve
+    KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
+    CUDA_OOM_AT_LOAD = "CUDAOutOfMemoryAtLoad"
+    CUDA_OOM_AT_CAPTURE = "CUDAOutOfMemoryAtCapture"
+    GPU_STILL_HELD = "GPUStillHeld"
+    ENGINE_FLAG_UNKNOWN = "EngineFlagUnknown"
+    ENGINE_ARGUMENT_INVALID = "EngineArgumentInvalid"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    MODEL_REVISION_NOT_FOUND = "ModelRevisionNotFound"
+    MODEL_ACCESS_DENIED = "ModelAccessDenied"
+    MODEL_HUB_UNREACHABLE = "ModelHubUnreachable"
+    MODEL_FILES_BROKEN = "ModelFilesBroken"
+    SHARED_MEMORY_TOO_SMALL = "SharedMemoryTooSmall"
+    KV_TRANSFER_LIBRARY_MISSING = "KVTransferLibraryMissing"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid"
+    UNSCHEDULABLE = "Unschedulable"
+    STARTUP_TIMED_OUT = "StartupTimedOut"
+    LIVENESS_KILLED = "LivenessKilled"
+    OUT_OF_MEMORY_KILLED = "OutOfMemoryKilled"
+    ENGINE_CRASHED = "EngineCrashed"
+    CRASH_LOOPING = "CrashLooping"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a reason means, and what to do about it."""
+
+    meaning: str
+    action: str
+
+
+EXPLANATIONS: dict[Reason, Explanation] = {
+    Reason.READY: Explanation("Every pod that the spec asks for is ready.", "Nothing."),
+    Reason.PODS_STARTING: Explanation(
+        "Pods are being scheduled or load the model.",
+        "Wait; a large model can take 20 minutes. `kubectl describe pod` shows how far it is.",
+    ),
+    Reason.ROLLING_OUT: Explanation(
+        "Pods of a new revision replace the old ones.", "Wait; `status.pools` shows the progress."
+    ),
+    Reason.SCALING: Explanation("Pods are added to or taken from a pool.", "Wait."),
+    Reason.SETTLED: Explanation("The cluster matches the spec.", "Nothing."),
+    Reason.SCALED_TO_ZERO: Explanation(
+        "Every pool asks for no pods.", "Set `replicas` of a pool above 0 to serve."
+    ),
+    Reason.FITS: Explanation(
+        "Every pool holds at least one request of maxModelLen on each class that it uses.",
+        "Nothing.",
+    ),
+    Reason.POOLS_AVAILABLE: Explanation("Every pool has a ready pod.", "Nothing."),
+    Reason.POOL_UNAVAILABLE: Explanation(
+        "A pool has no ready pod.", "Read the Ready condition: it names the cause."
+    ),
+    Reason.NOT_PLANNED: Explanation(
+        "There is no plan, because the spec or the nodes do not allow one.",
+        "Read the Stalled condition.",
+    ),
+    Reason.INVALID_SPEC: Explanation(
+        "The resource cannot be read.", "Correct each field that the message names."
+    ),
+    Reason.MODEL_UNKNOWN: Explanation(
+        "The model's shape is not known: its id is not in the catalogue and no config is given.",
+        "Put the model's config.json in `spec.model.config`, or in a ConfigMap and name it in "
+        "`spec.model.configRef`.",
+    ),
+    Reason.MODEL_NOT_SIZED: Explanation(
+        "The model has a structure whose KV cache the sizing rules do not cover.",
+        "Use a model with full attention in all layers, or a newer Tidegate.",
+    ),
+    Reason.MODEL_CONFIG_INVALID: Explanation(
+        "The model's config.json lacks a value or holds one that makes no sense.",
+        "Correct the key that the message names.",
+    ),
+    Reason.ENGINE_VERSION_UNKNOWN: Explanation(
+        "The image's tag does not tell vLLM's version, or no catalogue covers it.",
+        "Set `spec.engine.version` to one that `tidegate explain engine.version` lists.",
+    ),
+    Reason.FLAG_UNSUPPORTED: Explanation(
+        "This version of the engine has no such flag or value.",
+        "Use another engine version, or remove the field or the argument.",
+    ),
+    Reason.FLAG_OWNED_BY_FIELD: Explanation(
+        "An extra argument repeats or fights a flag that a field of the resource owns.",
+        "Set the field that the message names and remove the argument.",
+    ),
+    Reason.FLAG_REPEATED: Explanation(
+        "An extra argument is given twice; the engine would take the last.", "Keep one of them."
+    ),
+    Reason.ENV_RESERVED: Explanation(
+        "An environment variable fights one that Tidegate sets, or changes what the plan rests on.",
+        "Remove it; the message names the field that does the same, if there is one.",
+    ),
+    Reason.LABEL_RESERVED: Explanation(
+        "A label or annotation of the pod template is one that Tidegate uses itself.", "Remove it."
+    ),
+    Reason.KV_DTYPE_UNSUPPORTED: Explanation(
+        "This engine version, model or GPU cannot keep the KV cache in the type.",
+        "Use a type that the message lists.",
+    ),
+    Reason.BLOCK_SIZE_UNSUPPORTED: Explanation(
+        "The attention backend cannot use this block size.", "Use one that the message lists."
+    ),
+    Reason.ATTENTION_BACKEND_UNSUPPORTED: Explanation(
+        "The engine has no such attention backend, or the GPU or the KV type cannot use it.",
+        "Use one that the message lists, or remove the field.",
+    ),
+    Reason.PARALLELISM_INVALID: Explanation(
+        "The model cannot be divided over that many GPUs.",
+        "Use a tensorParallel or pipelineParallel that the message lists.",
+    ),
+    Reason.LENGTH_INVALID: Explanation(
+        "maxModelLen, or the declared workload, is longer than the model or the engine allows.",
+        "Lower it to the number in the message.",
+    ),
+    Reason.BATCH_INVALID: Explanation(
+        "The batch limits contradict each other.", "Change the field that the message names."
+    ),
+    Reason.SPECULATION_INVALID: Explanation(
+        "The draft does not fit the model, or its shape is not known.",
+        "Give the draft's config.json in `spec.engine.speculative.config`.",
+    ),
+    Reason.PAIR_INCOMPATIBLE: Explanation(
+        "Prefill and decode pods could not exchange KV.",
+        "Make the two pools alike in what the message names.",
+    ),
+    Reason.WEIGHTS_DO_NOT_FIT: Explanation(
+        "Weights and what the engine needs besides leave no memory for KV.",
+        "Raise tensorParallel, use quantised weights or a larger GPU; the message has the numbers.",
+    ),
+    Reason.BUDGET_TOO_SMALL: Explanation(
+        "The KV cache cannot hold one request of maxModelLen.",
+        "Lower maxModelLen to the number in the message, or give the KV cache more memory.",
+    ),
+    Reason.GPU_UNKNOWN: Explanation(
+        "Nodes have GPUs, but neither labels nor settings tell which.",
+        "Run GPU feature discovery, or declare the class in the operator's `nodeClasses` setting.",
+    ),
+    Reason.NO_NODE_CLASS: Explanation(
+        "No node with GPUs matches the pool's selector, affinity and tolerations.",
+        "Correct them, or add nodes; the message says how many nodes failed which condition.",
+    ),
+    Reason.NODE_CLASS_MISSING: Explanation(
+        "The pool is pinned to a class of GPU node that the cluster does not have.",
+        "Correct `nodeClasses`; the message lists the classes that there are.",
+    ),
+    Reason.NODE_TOO_SMALL: Explanation(
+        "No node of the class has as many GPUs as one pod needs.",
+        "Lower tensorParallel or pipelineParallel, or use larger nodes.",
+    ),
+    Reason.NO_ROOM_TO_ROLL: Explanation(
+        "A new revision needs a GPU, none is free, and no old pod may give way.",
+        "Free a GPU, or set rollout.maxUnavailable to 1 or more.",
+    ),
+    Reason.PROGRESS_DEADLINE_EXCEEDED: Explanation(
+        "The rollout made no progress for rollout.progressDeadline.",
+        "Read the Ready condition for the cause; correct the spec, or apply the former one again.",
+    ),
+    Reason.REFERENCE_MISSING: Explanation(
+        "A ConfigMap, Secret or claim that the resource names is not there.",
+        "Create it; nothing else is needed.",
+    ),
+    Reason.CONFLICT: Explanation(
+        "An object of that name exists and is not this deployment's; it was left alone.",
+        "Rename the deployment, or remove the object.",
+    ),
+    Reason.APPLY_REFUSED: Explanation(
+        "The API server refused an object that Tidegate rendered.",
+        "Read the message: a policy or a quota of the cluster is the usual cause.",
+    ),
+    Reason.KV_CACHE_TOO_SMALL: Explanation(
+        "The engine found less memory for KV than one request of maxModelLen needs.",
+        "Lower maxModelLen to the engine's estimate in the message, or give KV more memory.",
+    ),
+    Reason.CUDA_OOM_AT_LOAD: Explanation(
+        "The GPU's memory ran out while weights were loaded or the engine was profiled.",
+        "Raise tensorParallel, lower maxNumBatchedTokens, or use quantised weights.",
+    ),
+    Reason.CUDA_OOM_AT_CAPTURE: Explanation(
+        "The GPU's memory ran out while CUDA graphs were captured.",
+        "Lower budget.safetyLine or maxNumSeqs, or set enforceEager.",
+    ),
+    Reason.GPU_STILL_HELD: Explanation(
+        "Another process holds memory of the GPU: often the previous engine, still ending.",
+        "It passes when that process ends; if it does not, look for it on the node.",
+    ),
+    Reason.ENGINE_FLAG_UNKNOWN: Explanation(
+        "The engine does not know a flag: its version is not the one that was rendered for.",
+        "Set `spec.engine.version` to the image's version, or remove the extra argument.",
+    ),
+    Reason.ENGINE_ARGUMENT_INVALID: Explanation(
+        "The engine refused the value of an argument.", "Correct what the message names."
+    ),
+    Reason.MODEL_NOT_FOUND: Explanation(
+        "The model's files are not where the engine looks for them.",
+        "Correct `spec.model.id` or `spec.model.source`.",
+    ),
+    Reason.MODEL_REVISION_NOT_FOUND: Explanation(
+        "The hub has no such revision of the model.", "Correct `spec.model.revision`."
+    ),
+    Reason.MODEL_ACCESS_DENIED: Explanation(
+        "The hub wants a token, or the token has no access to the model.",
+        "Set `spec.model.source.huggingFace.tokenSecretRef` to a token with access.",
+    ),
+    Reason.MODEL_HUB_UNREACHABLE: Explanation(
+        "The engine cannot reach the model hub.",
+        "Allow the pods out, or serve the model from a PersistentVolumeClaim.",
+    ),
+    Reason.MODEL_FILES_BROKEN: Explanation(
+        "The model's files are incomplete or of an unknown architecture.",
+        "Download them again, or use an engine version that knows the architecture.",
+    ),
+    Reason.SHARED_MEMORY_TOO_SMALL: Explanation(
+        "The container's /dev/shm is too small for the engine.",
+        "It is rendered large enough; look for a policy that changes volumes.",
+    ),
+    Reason.KV_TRANSFER_LIBRARY_MISSING: Explanation(
+        "The image has no library for the KV transfer (NIXL).", "Use an image that has it."
+    ),
+    Reason.IMAGE_PULL_FAILED: Explanation(
+        "The node cannot pull the image.", "Correct `spec.engine.image` or `imagePullSecrets`."
+    ),
+    Reason.CONTAINER_CONFIG_INVALID: Explanation(
+        "The container cannot be made: a Secret or ConfigMap it needs is missing.",
+        "Create what the message names.",
+    ),
+    Reason.UNSCHEDULABLE: Explanation(
+        "No node can take the pod.", "The message says what is missing on how many nodes."
+    ),
+    Reason.STARTUP_TIMED_OUT: Explanation(
+        "The engine was not healthy before the startup probe gave up.",
+        "Read the pod's log; a slow disk or network is the usual cause.",
+    ),
+    Reason.LIVENESS_KILLED: Explanation(
+        "The engine stopped answering /health and was restarted.", "Read the previous log."
+    ),
+    Reason.OUT_OF_MEMORY_KILLED: Explanation(
+        "The kernel killed the engine for its host memory.",
+        "Raise the pool's memory limit (`resources.limits.memory`).",
+    ),
+    Reason.ENGINE_CRASHED: Explanation(
+        "The engine died while serving; its container then ends with exit code 0.",
+        "Read the previous log (`kubectl logs --previous`).",
+    ),
+    Reason.CRASH_LOOPING: Explanation(
+        "The container ends again and again for a cause that is not known.",
+        "Read the last lines of the log in the message.",
+    ),
+}
