@@ -1,0 +1,1 @@
+"""The pure heart: sizing, planning, rendering, rollout and status. No clock, log or I/O."""
