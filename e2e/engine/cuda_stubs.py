@@ -71,7 +71,7 @@ def missing_libraries(folder: Path) -> list[Stub]:
 
 
 def assign(wanted: dict[str, str], needed: set[str]) -> list[Stub]:
-    """Say which library each wanted symbol, given with its version, comes from; one stub for each library."""
+    """Return one stub for each needed library; `wanted` maps a symbol to its version."""
     functions: dict[str, set[str]] = defaultdict(set)
     versions: dict[str, str] = {}
     for name, version in wanted.items():

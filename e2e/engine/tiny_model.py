@@ -262,19 +262,33 @@ def _tensors(shapes: Shapes, config: Config, seed: int) -> Iterator[bytes]:
     # Gemma adds 1 to the weight of a norm, the others multiply by it as it is
     norm = b"\x00\x00" if config["model_type"] == "gemma3_text" else b"\x80\x3f"
     for name, shape in shapes.items():
-        count = math.prod(shape)
-        yield norm * count if len(shape) == 1 else _random_bf16(f"{seed}/{name}", count)
+        count, key = math.prod(shape), f"{seed}/{name}"
+        if len(shape) == 1:
+            yield norm * count
+        elif name == "lm_head.weight":
+            yield _head_for_words(key)
+        else:
+            yield _random_bf16(key, count)
 
 
-# bfloat16 is sign, 8 bits of exponent, 7 of mantissa. The upper byte becomes 0x3D with a random
-# sign, so a weight lies in [2^-5, 2^-3) on either side of zero: a deviation near 1/sqrt(HIDDEN).
-_UPPER_BYTES = bytes(0x3D | (byte & 0x80) for byte in range(256))
+def _head_for_words(key: str) -> bytes:
+    """Return an output layer that answers in words: no half characters, and no early end.
+
+    The rows of all other tokens are zero, those of the words four times as large as elsewhere.
+    """
+    first_word = VOCABULARY - len(tiny_tokenizer.words())
+    zeros = bytes(2 * HIDDEN * first_word)
+    return zeros + _random_bf16(key, HIDDEN * (VOCABULARY - first_word), upper_byte=0x3E)
 
 
-def _random_bf16(key: str, count: int) -> bytes:
-    """Return `count` weights drawn from `key` alone: other tensors do not move them."""
+def _random_bf16(key: str, count: int, upper_byte: int = 0x3D) -> bytes:
+    """Return `count` weights drawn from `key` alone: other tensors do not move them.
+
+    bfloat16 is a sign, 8 bits of exponent and 7 of mantissa. An upper byte of 0x3D with a random
+    sign puts a weight in [2^-5, 2^-3) on either side of zero: a deviation near 1/sqrt(HIDDEN).
+    """
     raw = bytearray(hashlib.shake_256(key.encode()).digest(2 * count))
-    raw[1::2] = raw[1::2].translate(_UPPER_BYTES)
+    raw[1::2] = raw[1::2].translate(bytes(upper_byte | (byte & 0x80) for byte in range(256)))
     return bytes(raw)
 
 
