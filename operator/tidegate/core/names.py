@@ -1,0 +1,64 @@
+"""Every name, label and annotation that Tidegate gives, in one place."""
+
+import hashlib
+
+FIELD_MANAGER = "tidegate"
+LABEL_DEPLOYMENT = "tidegate.io/deployment"
+LABEL_POOL = "tidegate.io/pool"
+LABEL_REVISION = "tidegate.io/revision"
+LABEL_NODE_CLASS = "tidegate.io/node-class"
+ANNOTATION_APPLIED = "tidegate.io/applied"
+"""Digest of the object as Tidegate last applied it: tells a removed field from one never set."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+COMPONENT = "app.kubernetes.io/component"
+RESERVED_PREFIXES = ("tidegate.io/", "app.kubernetes.io/")
+GPU_RESOURCE = "nvidia.com/gpu"
+ENGINE_CONTAINER = "engine"
+ENGINE_PORT = 8000
+SIDE_CHANNEL_PORT = 5600
+
+_SERVICE_LIMIT = 63
+_WORKLOAD_LIMIT = 46
+"""A Deployment's name grows by 17 characters for its pods, whose names are DNS labels (63)."""
+_HASH_LENGTH = 8
+
+
+def digest(text: str, length: int = _HASH_LENGTH) -> str:
+    """Return the first `length` hexadecimal digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def shortened(name: str, limit: int) -> str:
+    """Cut a name to `limit` characters, ending in a hash of the whole so that it stays unique."""
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - _HASH_LENGTH - 1].rstrip('-.')}-{digest(name)}"
+
+
+def slice_name(deployment: str, pool: str, revision: str, node_class: str) -> str:
+    """Return the name of the Deployment of one slice."""
+    return shortened(f"{deployment}-{pool}-{revision}-{node_class}", _WORKLOAD_LIMIT)
+
+
+def pool_name(deployment: str, pool: str) -> str:
+    """Return the name of a pool's own objects: its Service, budget, account and policy."""
+    return shortened(f"{deployment}-{pool}", _SERVICE_LIMIT)
+
+
+def label_value(text: str) -> str:
+    """Return a text as a label's value, at most 63 characters."""
+    return shortened(text, 63)
+
+
+def pool_labels(deployment: str, pool: str) -> dict[str, str]:
+    """Return the labels that select the pods of a pool, whatever their revision."""
+    return {LABEL_DEPLOYMENT: deployment, LABEL_POOL: pool}
+
+
+def slice_labels(deployment: str, pool: str, revision: str, node_class: str) -> dict[str, str]:
+    """Return the labels that select the pods of one slice."""
+    return {
+        **pool_labels(deployment, pool),
+        LABEL_REVISION: revision,
+        LABEL_NODE_CLASS: label_value(node_class),
+    }

@@ -1,0 +1,184 @@
+"""Nodes as the planner sees them, and the classes that they fall into.
+
+A node class is a set of nodes whose GPUs are alike: product, memory and GPUs per node. Its name is
+made of these alone, so it does not change with what else is in the cluster.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.api.figures import exact
+from tidegate.core.names import GPU_RESOURCE
+from tidegate.facts import gpus
+from tidegate.facts.gpus import Gpu
+
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+MEMORY_LABEL = "nvidia.com/gpu.memory"
+COUNT_LABEL = "nvidia.com/gpu.count"
+_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
+_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
+
+
+@dataclass(frozen=True)
+class NodeClassSetting:
+    """A class that the operator's settings declare, for nodes whose labels tell no GPU."""
+
+    match_labels: Mapping[str, str]
+    product: str
+    memory_bytes: int | None = None
+    compute_capability: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """Nodes whose GPUs are alike; `requirements` are the labels (key, value) that select them."""
+
+    name: str
+    product: str
+    gpu: Gpu
+    gpus_per_node: int
+    requirements: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: what a pod's placement depends on. `gpus` is allocatable, not what is free."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, str], ...]
+    schedulable: bool
+    gpus: int
+    node_class: NodeClass | None
+
+
+@dataclass(frozen=True)
+class GpuPod:
+    """A pod of the cluster, anybody's, that has not ended and asks for GPUs.
+
+    `deployment` is the LLMDeployment (in the pod's namespace) that it belongs to, if any.
+    """
+
+    namespace: str
+    name: str
+    node: str | None
+    gpus: int
+    deployment: str | None = None
+
+
+def free_gpus(
+    nodes: Iterable[Node], pods: Iterable[GpuPod], namespace: str | None, deployment: str | None
+) -> dict[str, int]:
+    """Return by node the GPUs that no pod holds; those of one deployment count as free."""
+    free = {node.name: node.gpus for node in nodes}
+    for pod in pods:
+        owner = (pod.namespace, pod.deployment)
+        ours = pod.deployment is not None and owner == (namespace, deployment)
+        if pod.node in free and not ours:
+            free[pod.node] -= pod.gpus
+    return free
+
+
+def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ()) -> Node:
+    """Read a Node as the API server sends it; a node without a known GPU has no class."""
+    metadata, spec = document.get("metadata", {}), document.get("spec", {})
+    status = document.get("status", {})
+    labels: dict[str, str] = metadata.get("labels") or {}
+    count = _integer((status.get("allocatable") or {}).get(GPU_RESOURCE)) or 0
+    return Node(
+        name=metadata["name"],
+        labels=labels,
+        taints=tuple(spec.get("taints") or ()),
+        schedulable=not spec.get("unschedulable", False),
+        gpus=count,
+        node_class=classify(labels, count, settings),
+    )
+
+
+def classify(
+    labels: Mapping[str, str], gpu_count: int, settings: Sequence[NodeClassSetting] = ()
+) -> NodeClass | None:
+    """Return the class of a node by its labels, else by the settings, else by its cloud's labels."""
+    declared = next(
+        (s for s in settings if all(labels.get(k) == v for k, v in s.match_labels.items())), None
+    )
+    if declared is not None:
+        return _declared_class(declared, labels, gpu_count)
+    product = labels.get(PRODUCT_LABEL)
+    if product and not product.endswith("MIG-INVALID"):
+        return _labelled_class(product, labels, gpu_count)
+    return _cloud_class(labels)
+
+
+def _labelled_class(product: str, labels: Mapping[str, str], gpu_count: int) -> NodeClass | None:
+    memory_mib = _integer(labels.get(MEMORY_LABEL))
+    gpu = gpus.find(product, memory_mib)
+    if gpu is None and memory_mib:
+        gpu = gpus.unknown(product, memory_mib, _capability(labels))
+    if gpu is None:
+        return None
+    keys = [key for key in (PRODUCT_LABEL, MEMORY_LABEL, COUNT_LABEL) if key in labels]
+    return _make(product, gpu, _integer(labels.get(COUNT_LABEL)) or gpu_count, labels, keys)
+
+
+def _declared_class(
+    setting: NodeClassSetting, labels: Mapping[str, str], gpu_count: int
+) -> NodeClass | None:
+    known = gpus.find(setting.product, None)
+    if setting.memory_bytes is None:
+        gpu = known
+    else:
+        gpu = Gpu(
+            name=setting.product,
+            product=setting.product,
+            cuda_total=exact(setting.memory_bytes, "declared by the operator's settings"),
+            compute_capability=setting.compute_capability or (known and known.compute_capability),
+            memory_bandwidth_bytes_per_second=known.memory_bandwidth_bytes_per_second
+            if known
+            else None,
+            bf16_flops=known.bf16_flops if known else None,
+            fp8_flops=known.fp8_flops if known else None,
+            nvlink_bytes_per_second=known.nvlink_bytes_per_second if known else None,
+        )
+    if gpu is None:
+        return None
+    return _make(setting.product, gpu, gpu_count, labels, sorted(setting.match_labels))
+
+
+def _cloud_class(labels: Mapping[str, str]) -> NodeClass | None:
+    found = gpus.from_cloud_labels(labels)
+    gpu = gpus.find(found.product, None) if found else None
+    if found is None or gpu is None:
+        return None
+    return _make(found.product, gpu, found.count, labels, list(found.keys))
+
+
+def _make(
+    product: str, gpu: Gpu, count: int, labels: Mapping[str, str], keys: Sequence[str]
+) -> NodeClass:
+    slug = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")
+    size_gib = round(gpu.cuda_total.bytes / 2**30)
+    return NodeClass(
+        name=f"{slug}-{size_gib}g-x{count}",
+        product=product,
+        gpu=gpu,
+        gpus_per_node=count,
+        requirements=tuple((key, labels[key]) for key in keys),
+    )
+
+
+def classes(nodes: Iterable[Node]) -> dict[str, NodeClass]:
+    """Return the classes of the nodes by name, in the order of their names."""
+    found = {node.node_class.name: node.node_class for node in nodes if node.node_class}
+    return dict(sorted(found.items()))
+
+
+def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:
+    major, minor = _integer(labels.get(_MAJOR_LABEL)), _integer(labels.get(_MINOR_LABEL))
+    return (major, minor or 0) if major else None
+
+
+def _integer(text: Any) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", str(text)) else None

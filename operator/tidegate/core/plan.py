@@ -1,0 +1,225 @@
+"""The plan: which slices a deployment needs, with what numbers, and why.
+
+A slice is (pool, revision, node class): the unit that is sized, rendered and scaled. The plan is
+made anew at every pass from the spec, the model's config and the nodes; only the division of
+replicas over classes remembers what was there before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.pool_spec import Pool
+from tidegate.api.reasons import Reason
+from tidegate.core import landing, pairs, placement, resolve, revision
+from tidegate.core.budget import shape as shapes
+from tidegate.core.budget import sizing
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.shape import ModelShape
+from tidegate.core.budget.sizing import Sizing
+from tidegate.core.nodes import Node, NodeClass
+from tidegate.errors import Refused
+from tidegate.facts.engines import Engine
+
+Mode = Literal["Unified", "PrefillDecode"]
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """One pool on one class of node: `replicas` pods, each of `gpus` GPUs."""
+
+    pool: str
+    node_class: NodeClass
+    nodes: int
+    replicas: int
+    gpus: int
+    engine: EngineConfig
+    sizing: Sizing
+    because: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A class of node that a pool matches but cannot use."""
+
+    pool: str
+    node_class: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.pool} on {self.node_class}: {self.reason}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a deployment needs: its slices, by pool and then by class."""
+
+    mode: Mode
+    revision: str
+    engine_version: str
+    slices: tuple[SlicePlan, ...]
+    exclusions: tuple[Exclusion, ...]
+    because: tuple[str, ...]
+
+    def of_pool(self, pool: str) -> tuple[SlicePlan, ...]:
+        """Return the slices of one pool."""
+        return tuple(entry for entry in self.slices if entry.pool == pool)
+
+
+def make(
+    spec: LLMDeploymentSpec,
+    model_config: Mapping[str, Any],
+    nodes: Sequence[Node],
+    free_gpus: Mapping[str, int],
+    previous: Mapping[tuple[str, str], int],
+) -> Plan:
+    """Make the plan of a deployment.
+
+    Args:
+        spec: What the user asks for.
+        model_config: The model's config.json.
+        nodes: Every node of the cluster.
+        free_gpus: By node: GPUs that no pod of another deployment holds (`nodes.free_gpus`).
+        previous: Replicas by (pool, node class) as they are divided now.
+
+    Raises:
+        Refused: Some pool has no class of node on which it can run; the message has the numbers
+            of each class and what would work.
+    """
+    engine = resolve.engine_of(spec.engine)
+    model = shapes.read(model_config)
+    slices: list[SlicePlan] = []
+    exclusions: list[Exclusion] = []
+    for name, pool in spec.pools.by_name().items():
+        planned, excluded, free_gpus = _plan_pool(
+            spec, name, pool, model, engine, nodes, free_gpus, previous
+        )
+        slices += planned
+        exclusions += excluded
+    pairs.check(spec, slices)
+    return Plan(
+        mode="Unified" if spec.pools.unified else "PrefillDecode",
+        revision=revision.of(spec, model_config),
+        engine_version=engine.version,
+        slices=tuple(slices),
+        exclusions=tuple(exclusions),
+        because=pairs.because(spec, model, slices),
+    )
+
+
+def _plan_pool(
+    spec: LLMDeploymentSpec,
+    name: str,
+    pool: Pool,
+    model: ModelShape,
+    engine: Engine,
+    nodes: Sequence[Node],
+    free_gpus: Mapping[str, int],
+    previous: Mapping[tuple[str, str], int],
+) -> tuple[list[SlicePlan], list[Exclusion], Mapping[str, int]]:
+    """Plan one pool; return also what stays free for the pools after it."""
+    found = landing.find(name, pool, nodes)
+    sized: dict[str, tuple[EngineConfig, Sizing]] = {}
+    refusals: dict[str, Refused] = {}
+    for class_name in found.by_class:
+        try:
+            sized[class_name] = _size(spec, name, pool, model, engine, found, class_name)
+        except Refused as refusal:
+            refusals[class_name] = refusal
+    if not sized:
+        raise _nowhere(name, refusals)
+    gpus = pool.tensor_parallel * pool.pipeline_parallel
+    shares = _divide(name, pool, found, sized, free_gpus, previous, gpus)
+    slices = []
+    for class_name, (config, result) in sized.items():
+        members = found.by_class[class_name]
+        free_gpus = placement.take(free_gpus, members, gpus, shares[class_name])
+        slices.append(
+            SlicePlan(
+                pool=name,
+                node_class=found.class_of(class_name),
+                nodes=len(members),
+                replicas=shares[class_name],
+                gpus=gpus,
+                engine=config,
+                sizing=result,
+                because=result.because,
+            )
+        )
+    excluded = [
+        Exclusion(name, class_name, refusal.reason, refusal.message)
+        for class_name, refusal in refusals.items()
+    ]
+    return slices, excluded, free_gpus
+
+
+def _size(
+    spec: LLMDeploymentSpec,
+    name: str,
+    pool: Pool,
+    model: ModelShape,
+    engine: Engine,
+    found: landing.Landing,
+    class_name: str,
+) -> tuple[EngineConfig, Sizing]:
+    """Size a pool on one class; refuse a class whose nodes have fewer GPUs than a pod needs."""
+    node_class = found.class_of(class_name)
+    gpus = pool.tensor_parallel * pool.pipeline_parallel
+    largest = max(node.gpus for node in found.by_class[class_name])
+    if largest < gpus:
+        raise Refused(
+            Reason.NODE_TOO_SMALL,
+            f"a pod needs {gpus} GPUs (tensorParallel {pool.tensor_parallel} x pipelineParallel "
+            f"{pool.pipeline_parallel}) and the largest node of {node_class.product} has "
+            f"{largest}; lower the parallelism",
+            f"spec.pools.{name}.tensorParallel",
+        )
+    config = resolve.engine_config(spec, pool, model, node_class.gpu, engine)
+    result = sizing.size(
+        model,
+        config,
+        node_class.gpu,
+        safety_line=spec.budget.safety_line,
+        kv_cache_bytes=spec.budget.kv_cache,
+        activations_bytes=spec.budget.activations,
+        weights_bytes=spec.model.weights.bytes,
+        workload=resolve.workload_of(spec, config),
+    )
+    return resolve.with_concurrency(config, spec.engine, result), result
+
+
+def _divide(
+    name: str,
+    pool: Pool,
+    found: landing.Landing,
+    sized: Mapping[str, Any],
+    free_gpus: Mapping[str, int],
+    previous: Mapping[tuple[str, str], int],
+    gpus: int,
+) -> dict[str, int]:
+    pins = {pin.product: pin.replicas for pin in pool.node_classes}
+    rooms = [
+        placement.ClassRoom(
+            name=class_name,
+            room=placement.rooms_on(found.by_class[class_name], free_gpus, gpus),
+            pinned=pins.get(found.class_of(class_name).product),
+        )
+        for class_name in sized
+    ]
+    had = {
+        class_name: count
+        for (pool_name, class_name), count in previous.items()
+        if pool_name == name
+    }
+    return placement.divide(pool.replicas, rooms, had)
+
+
+def _nowhere(name: str, refusals: Mapping[str, Refused]) -> Refused:
+    """One refusal for a pool that fits no class: the classes' own reason where they agree."""
+    first = next(iter(refusals.values()))
+    if len(refusals) == 1:
+        return first
+    detail = "; ".join(f"{class_name}: {r.message}" for class_name, r in refusals.items())
+    return Refused(first.reason, f"the pool {name} fits no class of node: {detail}", first.field)

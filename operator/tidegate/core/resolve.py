@@ -1,0 +1,152 @@
+"""From the spec to the engine's flags: every value that the plan depends on is settled here.
+
+What the spec leaves open takes a documented default: of the model, of the engine version for the
+GPU, or of the budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidegate.api.engine_spec import EngineSpec, Speculative
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.pool_spec import Pool
+from tidegate.api.reasons import Reason
+from tidegate.core.budget import defaults, sizing
+from tidegate.core.budget import engine_config as configs
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.shape import ModelShape
+from tidegate.core.budget.sizing import Sizing
+from tidegate.errors import Refused
+from tidegate.facts import engines, models
+from tidegate.facts.engines import Engine
+from tidegate.facts.gpus import Gpu
+
+
+def engine_of(spec: EngineSpec) -> Engine:
+    """Return the catalogue of the engine version that the spec names or its image's tag tells."""
+    version = spec.version or engines.version_of_image(spec.image)
+    if version is None:
+        raise Refused(
+            Reason.ENGINE_VERSION_UNKNOWN,
+            f"the tag of {spec.image} does not tell vLLM's version; set engine.version to one of "
+            f"{', '.join(engines.versions())}",
+            "spec.engine.version",
+        )
+    return engines.engine(version)
+
+
+def engine_config(
+    spec: LLMDeploymentSpec, pool: Pool, model: ModelShape, gpu: Gpu, engine: Engine
+) -> EngineConfig:
+    """Return the engine's flags for a pool on a GPU, before the budget is known."""
+    asked = spec.engine
+    longest = asked.max_model_len or defaults.max_model_len(model)
+    if longest > defaults.max_model_len(model):
+        raise Refused(
+            Reason.LENGTH_INVALID,
+            f"maxModelLen {longest} is above the {defaults.max_model_len(model)} tokens that the "
+            "model's config allows; lower it to that",
+            "spec.engine.maxModelLen",
+        )
+    seqs = asked.max_num_seqs or defaults.max_num_seqs(engine.version, gpu)
+    batched = asked.max_num_batched_tokens or _batched_tokens(spec, engine, gpu, seqs, longest)
+    _check_batch(asked, seqs, batched, longest)
+    return EngineConfig(
+        version=engine.version,
+        max_model_len=longest,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=batched,
+        model_dtype=spec.model.weights.dtype,
+        quantization=spec.model.weights.quantization,
+        kv_cache_dtype=engine.kv_dtype(spec.kv_cache.dtype),
+        kv_cache_skip_layers=tuple(sorted(set(spec.kv_cache.skip_layers))),
+        block_size=spec.kv_cache.block_size,
+        tensor_parallel=pool.tensor_parallel,
+        pipeline_parallel=pool.pipeline_parallel,
+        prefix_caching=asked.prefix_caching,
+        enforce_eager=asked.enforce_eager,
+        attention_backend=asked.attention_backend,
+        speculative=_speculative(asked.speculative),
+    )
+
+
+def with_concurrency(engine: EngineConfig, asked: EngineSpec, sized: Sizing) -> EngineConfig:
+    """Bound the default of max_num_seqs by what the KV cache holds of the declared workload.
+
+    More sequences than fit would only be preempted. A value that the user set is left alone, and
+    without a workload there is nothing to bound by.
+    """
+    if asked.max_num_seqs is not None or sized.requests_at_p95 is None:
+        return engine
+    return replace(engine, max_num_seqs=max(1, min(engine.max_num_seqs, sized.requests_at_p95)))
+
+
+def workload_of(spec: LLMDeploymentSpec, engine: EngineConfig) -> sizing.Workload | None:
+    """Return the declared workload; refuse one that is longer than the engine's limit."""
+    declared = spec.workload
+    if declared is None:
+        return None
+    prompt, output = declared.prompt_tokens.p95, declared.output_tokens.p95
+    if prompt + output > engine.max_model_len:
+        raise Refused(
+            Reason.LENGTH_INVALID,
+            f"a p95 request of {prompt} + {output} = {prompt + output} tokens is above maxModelLen "
+            f"{engine.max_model_len}; raise maxModelLen or lower the workload",
+            "spec.workload",
+        )
+    return sizing.Workload(prompt_tokens_p95=prompt, output_tokens_p95=output)
+
+
+def _batched_tokens(
+    spec: LLMDeploymentSpec, engine: Engine, gpu: Gpu, seqs: int, longest: int
+) -> int:
+    """The engine's own default, capped and raised as the engine itself does."""
+    default = min(defaults.max_num_batched_tokens(engine.version, gpu), seqs * longest)
+    if not spec.engine.chunked_prefill:
+        default = max(default, longest)
+    return max(default, seqs)
+
+
+def _check_batch(asked: EngineSpec, seqs: int, batched: int, longest: int) -> None:
+    if batched < seqs:
+        raise Refused(
+            Reason.BATCH_INVALID,
+            f"maxNumBatchedTokens {batched} is below maxNumSeqs {seqs}: a step could not hold one "
+            "token of each sequence; raise the first or lower the second",
+            "spec.engine.maxNumBatchedTokens",
+        )
+    if not asked.chunked_prefill and batched < longest:
+        raise Refused(
+            Reason.BATCH_INVALID,
+            f"maxNumBatchedTokens {batched} is below maxModelLen {longest} and chunkedPrefill is "
+            "off: a long prompt would never run; turn it on or raise maxNumBatchedTokens",
+            "spec.engine.maxNumBatchedTokens",
+        )
+    threshold = asked.long_prefill_token_threshold
+    if threshold is not None and threshold > longest:
+        raise Refused(
+            Reason.LENGTH_INVALID,
+            f"longPrefillTokenThreshold {threshold} is above maxModelLen {longest}; lower it",
+            "spec.engine.longPrefillTokenThreshold",
+        )
+
+
+def _speculative(asked: Speculative | None) -> configs.Speculative | None:
+    if asked is None:
+        return None
+    return configs.Speculative(method=asked.method, tokens=asked.tokens, draft=_draft_config(asked))
+
+
+def _draft_config(asked: Speculative) -> Mapping[str, Any] | None:
+    if asked.model is None or asked.config is not None:
+        return asked.config
+    known = models.find(asked.model)
+    if known is None:
+        raise Refused(
+            Reason.SPECULATION_INVALID,
+            f"the draft model {asked.model} is not in the catalogue; give its config.json in "
+            "engine.speculative.config",
+            "spec.engine.speculative.config",
+        )
+    return known.config

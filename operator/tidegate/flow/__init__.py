@@ -1,0 +1,1 @@
+"""One pass of the operator, written once, over ports: no framework, client or clock of its own."""

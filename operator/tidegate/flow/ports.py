@@ -1,0 +1,95 @@
+"""What one pass needs of the world, as protocols; the shell has the real ones, tests their twins.
+
+Objects are plain documents as the API server sends them (`dict`). Reads that a pass makes at every
+turn come from the shell's caches and cost no call; what is rare is asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from tidegate.core.nodes import GpuPod, NodeClassSetting
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class Ref:
+    """Names one LLMDeployment."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class WriteFailed(Exception):
+    """A write was refused or got no answer; `status` is the HTTP status, None without an answer."""
+
+    def __init__(self, status: int | None, message: str, kind: str = "", name: str = "") -> None:
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.name = name
+        super().__init__(f"{kind} {name}: {status or 'no answer'}: {message}")
+
+
+class ReadFailed(Exception):
+    """A read got no useful answer; the pass is tried again."""
+
+
+class Cluster(Protocol):
+    """The API server, as one pass sees it."""
+
+    def deployment(self, ref: Ref) -> Document | None:
+        """Return the LLMDeployment from the cache, or None when it is gone."""
+
+    def nodes(self) -> Sequence[Document]:
+        """Return every Node from the cache."""
+
+    def gpu_pods(self) -> Sequence[GpuPod]:
+        """Return every pod of the cluster that has not ended and asks for nvidia.com/gpu."""
+
+    def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
+        """Return the cached objects of a kind that carry the deployment's label.
+
+        Kinds: Deployment, Service, ServiceAccount, PodDisruptionBudget, NetworkPolicy, Pod.
+        """
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        """Ask the API server for one object (ConfigMap, Secret, or any kind of `owned`)."""
+
+    async def apply(self, document: Document) -> Document:
+        """Server-side apply, forced, with Tidegate's field manager; return what is stored."""
+
+    async def delete(self, document: Document) -> None:
+        """Delete an object by kind and name if its uid is still the document's."""
+
+    async def set_status(self, ref: Ref, resource_version: str, status: Document) -> Document:
+        """Replace the status through the subresource; WriteFailed(409) when the object moved."""
+
+    async def pod_log(self, namespace: str, pod: str, *, previous: bool, tail_lines: int) -> str:
+        """Return the last lines of the engine container's log; empty when there is none."""
+
+    async def emit(
+        self, ref: Ref, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Write an Event about the deployment; a failure to write it is not an error."""
+
+
+class Clock(Protocol):
+    """The time, as a parameter."""
+
+    def now(self) -> float:
+        """Return seconds since 1970, UTC."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator's own configuration says about a pass."""
+
+    node_classes: tuple[NodeClassSetting, ...] = ()
+    scraper_namespace_labels: Mapping[str, str] | None = None
+    scraper_pod_labels: Mapping[str, str] | None = None
+    class_grace_seconds: float = 60.0
