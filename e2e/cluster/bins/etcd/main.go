@@ -1,0 +1,10 @@
+// The etcd server: its module has no main package of its own.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
