@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.engine import cuda_stubs, recipe
+from e2e.engine import cuda_stubs, elf, recipe
 from e2e.engine.recipe import Installation
 
 _SYSTEM_PACKAGES = {"gcc": "gcc", "nm": "binutils", "readelf": "binutils"}
@@ -82,6 +82,9 @@ def _install(engine: Installation) -> None:
         _declare_vllm_for_cpu(engine.packages)
         _settle_on_avx2(engine.packages)
         _compile_poll_shim(engine.poll_shim)
+    with _step("leaving out what only tools and GPUs read"):
+        saved = _slim(engine)
+        print(f"engine: {saved / 1e6:.0f} MB saved", file=sys.stderr)
     with _step("check"):
         _run(str(engine.python), "-W", "ignore", "-c", _CHECK, env=recipe.environment(engine))
     shutil.rmtree(tools)
@@ -157,6 +160,22 @@ def _settle_on_avx2(packages: Path) -> None:
     _replace(cpu, cpu.read_text() + _AVX2_ONLY)
     for other in ("_C.abi3.so", "_C_AVX512.abi3.so"):
         (packages / "vllm" / other).unlink()
+
+
+# Headers and tools to compile against torch, tests, and NIXL's parts for expert parallelism.
+_UNUSED = ("torch/include", "torch/share", "numba/tests", "nixl_ep*", "include")
+
+
+def _slim(engine: Installation) -> int:
+    """Delete and cut down what serving never reads; return the bytes saved in libraries."""
+    saved = 0
+    for folder in (engine.packages, engine.nixl):
+        for pattern in _UNUSED:
+            for unused in folder.glob(pattern):
+                shutil.rmtree(unused)
+        libraries = [path for path in folder.rglob("*.so*") if not path.is_symlink()]
+        saved += sum(elf.trim(path) for path in libraries if path.is_file())
+    return saved
 
 
 def _replace(path: Path, text: str) -> None:

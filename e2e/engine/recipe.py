@@ -28,6 +28,7 @@ _DEFINED_BY = (
     TOOLS_LOCK,
     POLL_SHIM_SOURCE,
     HERE / "cuda_stubs.py",
+    HERE / "elf.py",
     HERE / "install.py",
 )
 
