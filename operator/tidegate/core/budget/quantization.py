@@ -1,0 +1,134 @@
+"""How a checkpoint stores its weights: bytes per element, and what stays unquantised."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.budget import config_keys
+
+# What the engine does when it quantises a 16 bit checkpoint while loading, bytes per element.
+_ON_LOAD = {"fp8": 1.0, "fp8_per_tensor": 1.0, "fp8_per_block": 1.0, "bitsandbytes": 0.5625}
+# modelopt's names for the type of the KV cache, as the engine spells them.
+_KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Weights of linear layers take `bytes_per_element`, scales included; embeddings do not.
+
+    `bytes_per_element` is None for a method whose sizes are not known.
+    `kv_cache_dtype` is what the checkpoint asks of the engine's `auto`.
+    """
+
+    method: str
+    bytes_per_element: float | None
+    quantizes_attention: bool = True
+    experts_only: bool = False
+    kv_cache_dtype: str | None = None
+
+
+def read(config: Mapping[str, Any], text: Mapping[str, Any]) -> Quantization | None:
+    """Return how the checkpoint is quantised, or None.
+
+    Raises:
+        Refused: the `quantization_config` makes no sense.
+    """
+    found = None
+    for part in (config, text):
+        key = config_keys.present(part, ("quantization_config", "compression_config"))
+        if key is not None and found is None:
+            found = config_keys.mapping(part, key)
+    if not found:
+        return None
+    method = str(found.get("quant_method", "")).lower()
+    return Quantization(
+        method=method,
+        bytes_per_element=_bytes_per_element(method, found),
+        quantizes_attention=not _skips_attention(found),
+        experts_only=method in ("mxfp4", "gpt_oss_mxfp4", "experts_int8"),
+        kv_cache_dtype=_kv_cache_dtype(method, found),
+    )
+
+
+def on_load(method: str) -> Quantization | None:
+    """Return what --quantization does to a 16 bit checkpoint; None for an unknown method."""
+    size = _ON_LOAD.get(method)
+    return None if size is None else Quantization(method, size)
+
+
+def _bytes_per_element(method: str, found: Mapping[str, Any]) -> float | None:
+    if method in ("fp8", "fbgemm_fp8"):
+        return 1.0 + 4 / 128**2 if found.get("weight_block_size") else 1.0
+    if method in ("mxfp4", "gpt_oss_mxfp4"):
+        return 0.5 + 1 / 32
+    if method == "bitsandbytes":
+        return 1.0 if found.get("load_in_8bit") else 0.5 + 4 / 64
+    if method.startswith("modelopt"):
+        algorithm = str(found.get("quant_algo", "")).upper()
+        return {"FP8": 1.0, "NVFP4": 0.5 + 1 / 16}.get(algorithm)
+    if method == "compressed-tensors":
+        return _compressed_tensors(found)
+    if method in ("awq", "gptq", "auto-round", "awq_marlin", "gptq_marlin"):
+        return _grouped(found.get("bits", 4), found.get("group_size", 128), zero_points=True)
+    return None
+
+
+def _compressed_tensors(found: Mapping[str, Any]) -> float | None:
+    groups = found.get("config_groups")
+    if not isinstance(groups, Mapping) or not groups:
+        return None
+    sizes = []
+    for group in groups.values():
+        weights = group.get("weights") if isinstance(group, Mapping) else None
+        if not isinstance(weights, Mapping):
+            return None
+        sizes.append(_grouped(weights.get("num_bits"), weights.get("group_size"), False))
+    return None if None in sizes else max(size for size in sizes if size is not None)
+
+
+def _grouped(bits: Any, group_size: Any, zero_points: bool) -> float | None:
+    """Return bytes per element with a scale of two bytes, and at times a zero point, per group."""
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 2 <= bits <= 16:
+        return None
+    size = bits / 8
+    if isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0:
+        size += (2 + (bits / 8 if zero_points else 0)) / group_size
+    return size
+
+
+def _skips_attention(found: Mapping[str, Any]) -> bool:
+    """Tell whether the list of modules left alone names the attention projections as a whole."""
+    for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules"):
+        names = found.get(key)
+        if isinstance(names, list):
+            attention = [name for name in names if isinstance(name, str) and "attn" in name]
+            if any("*" in name or name.startswith("re:") for name in attention):
+                return True
+            if len(attention) > 8:  # listed layer by layer
+                return True
+    return False
+
+
+def _kv_cache_dtype(method: str, found: Mapping[str, Any]) -> str | None:
+    """Return the KV dtype that the engine's `auto` takes from a quantised checkpoint."""
+    if method == "compressed-tensors":
+        return "fp8" if found.get("kv_cache_scheme") else None
+    if not method.startswith("modelopt"):
+        return None
+    inner = found.get("quantization")
+    parts = [part for part in (inner, found) if isinstance(part, Mapping)]
+    for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+        for part in parts:
+            if part.get(key):
+                return _kv_algorithm(part[key])
+    return None
+
+
+def _kv_algorithm(algorithm: Any) -> str | None:
+    if isinstance(algorithm, Mapping):
+        if algorithm.get("type") != "float":
+            return None
+        if algorithm.get("num_bits") == 8 and algorithm.get("dynamic") is False:
+            return "fp8_e4m3"
+        return "nvfp4" if algorithm.get("num_bits") == 4 else None
+    return _KV_ALGORITHMS.get(str(algorithm).lower())
