@@ -126,11 +126,10 @@ def _main_variant(row: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
         (old_labels if _OLD_DRIVER.search(label["what"]) else labels).append(label["mib"])
     if vram := re.match(r"(\d+)G", row.get("label_vram") or ""):
         labels.append(int(vram[1]) * 1024)
-    return {
-        "labels": labels,
-        "oldDriverLabels": old_labels,
-        "total": _total(row["torch_total_gib"] or {}),
-    }
+    total = _total(row["torch_total_gib"] or {})
+    if total and labels:  # the label counts the whole memory, CUDA's share of it is never more
+        total["high"] = max(total["value"], min(total["high"], max(labels) * MIB))
+    return {"labels": labels, "oldDriverLabels": old_labels, "total": total}
 
 
 def _total(observed: dict[str, Any]) -> dict[str, Any] | None:
