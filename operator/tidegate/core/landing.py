@@ -76,7 +76,7 @@ def meets(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
 def _compares(requirement: NodeRequirement, value: str | None) -> bool:
     try:
         ours, theirs = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+    except ValueError:
         return False
     return ours > theirs if requirement.operator == "Gt" else ours < theirs
 

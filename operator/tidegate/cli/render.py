@@ -1,0 +1,44 @@
+"""`tidegate render`: every object that a resource leads to, as YAML."""
+
+import click
+
+from tidegate.cli import documents
+from tidegate.core import nodes as node_classes
+from tidegate.core import plan as planning
+from tidegate.core.render import render as rendering
+
+
+@click.command("render", short_help="Print every object that a resource leads to.")
+@click.option("-f", "--filename", required=True, help="File with LLMDeployments; - for stdin.")
+@click.option("--nodes", "nodes_file", help="File with Nodes (kubectl get nodes -o yaml).")
+@click.option(
+    "--gpu",
+    "products",
+    multiple=True,
+    metavar="PRODUCT[=COUNT]",
+    help="GPU product label and GPUs per node (8 when absent); may be repeated.",
+)
+@click.option(
+    "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
+)
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml")
+def command(
+    filename: str,
+    nodes_file: str | None,
+    products: tuple[str, ...],
+    config_file: str | None,
+    output: str,
+) -> None:
+    """Print every object that a resource leads to, as the operator would apply it.
+
+    Example: tidegate render -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3
+    """
+    found = documents.deployments(filename)
+    nodes = documents.nodes_of(nodes_file, products)
+    free = node_classes.free_gpus(nodes, (), None, None)
+    objects = []
+    for deployment, beside in found:
+        config = documents.config_of(deployment.spec.model, beside, config_file)
+        plan = planning.make(deployment.spec, config, nodes, free, {})
+        objects += rendering.preview(deployment, plan)
+    documents.print_documents(objects, output)

@@ -1,0 +1,158 @@
+"""Plain JSON over the official async client: its configuration, credentials and connections."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from tidegate.flow.ports import Document
+
+CALL_SECONDS = 30
+"""Longest wait for an answer that is not a watch."""
+_CONNECTIONS = 64
+
+
+class NoAnswer(Exception):
+    """The API server could not be reached, or did not answer in time."""
+
+
+class ApiServer:
+    """Requests to one API server; `on_call(verb, plural, status)` hears of each answer."""
+
+    def __init__(
+        self, client: ApiClient, on_call: Callable[[str, str, int | None], None] | None = None
+    ) -> None:
+        self._client = client
+        self._on_call = on_call or (lambda verb, plural, status: None)
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str | None,
+        context: str | None,
+        on_call: Callable[[str, str, int | None], None] | None = None,
+    ) -> "ApiServer":
+        """Connect as the pod's account, or by a kubeconfig when one is named or there is no pod."""
+        settings = Configuration()
+        settings.connection_pool_maxsize = _CONNECTIONS
+        if kubeconfig is None and context is None and _in_pod():
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            await config.load_kube_config(
+                config_file=kubeconfig, context=context, client_configuration=settings
+            )
+        return cls(ApiClient(configuration=settings), on_call)
+
+    @property
+    def client(self) -> ApiClient:
+        """The official client, for the parts of its library that want it (leader election)."""
+        return self._client
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        verb: str = "",
+        as_text: bool = False,
+    ) -> tuple[int, Any]:
+        """Return the status and the document (or text) of an answer, whatever the status is.
+
+        Raises:
+            NoAnswer: There was no answer; what was asked may have been done all the same.
+        """
+        status = None
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                answer = await self._send(method, path, query, body, content_type, CALL_SECONDS)
+                status, data = answer.status, await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._on_call(verb or method.lower(), _plural(path), status)
+        if as_text and status < 400:
+            return status, data.decode("utf-8", "replace")
+        return status, _document(data)
+
+    async def lines(
+        self, path: str, query: Mapping[str, str], silence_seconds: float
+    ) -> AsyncIterator[Document]:
+        """Yield the events of a watch; end with it. A silent connection counts as broken.
+
+        Raises:
+            NoAnswer: The watch broke off, or was silent for `silence_seconds`.
+        """
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CALL_SECONDS, sock_read=silence_seconds
+        )
+        try:
+            answer = await self._send("GET", path, query, None, "application/json", timeout)
+            self._on_call("watch", _plural(path), answer.status)
+            async with answer:
+                if answer.status >= 400:
+                    yield {"type": "ERROR", "object": _document(await answer.read())}
+                    return
+                async for line in answer.content:
+                    yield json.loads(line)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        content_type: str,
+        timeout: Any,
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        answer = await self._client.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=timeout
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+def message_of(document: Any) -> str:
+    """Return the message of a Status document, or the start of whatever came instead."""
+    if isinstance(document, dict):
+        return str(document.get("message") or document.get("reason") or document)[:2000]
+    return str(document)[:500]
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")
+
+
+def _plural(path: str) -> str:
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    return "/".join(parts[::2][:1] + parts[2:3]) if parts else ""
+
+
+def _in_pod() -> bool:
+    try:
+        config.load_incluster_config(client_configuration=Configuration())
+    except config.ConfigException:
+        return False
+    return True

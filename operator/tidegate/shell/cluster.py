@@ -1,0 +1,294 @@
+"""The real `Cluster` port: reads from caches, writes by server-side apply."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from tidegate.api.llmdeployment import GROUP, KIND, VERSION
+from tidegate.core import nodes as node_classes
+from tidegate.core.names import ENGINE_CONTAINER, FIELD_MANAGER, GPU_RESOURCE, LABEL_DEPLOYMENT
+from tidegate.core.nodes import GpuPod
+from tidegate.flow.ports import Document, ReadFailed, Ref, WriteFailed
+from tidegate.shell.api_server import ApiServer, NoAnswer, message_of
+from tidegate.shell.cache import Cache, deployment_of, without_managed_fields
+from tidegate.shell.resources import BY_KIND, OWNED_KINDS
+
+_LOG = logging.getLogger(__name__)
+_ENDED = ("Succeeded", "Failed")
+_EVENT_LIMIT = 1024
+
+
+class KubernetesCluster:
+    """One API server as the pass sees it; `wake(ref)` is called when a deployment may have changed.
+
+    `may_write` is asked before every write: a process that is not the leader writes nothing.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        wake: Callable[[Ref], None],
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._api = api
+        self._wake = wake
+        self._may_write = may_write
+        self._nodes_seen: dict[str, Any] = {}
+        self.deployments = Cache(BY_KIND[KIND], without_managed_fields, self._deployment_changed)
+        self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
+        self._pods = Cache(BY_KIND["Pod"], _pod, self._child_changed)
+        self._owned = {
+            kind: Cache(
+                BY_KIND[kind], without_managed_fields, self._child_changed, LABEL_DEPLOYMENT
+            )
+            for kind in OWNED_KINDS
+        }
+
+    def caches(self) -> list[Cache]:
+        """Return every cache, to be run."""
+        return [self.deployments, self._nodes, self._pods, *self._owned.values()]
+
+    def synced(self) -> bool:
+        """Say whether every cache has been filled once; before that nothing may be decided."""
+        return all(cache.synced.is_set() for cache in self.caches())
+
+    def refs(self) -> list[Ref]:
+        """Return every deployment."""
+        return [_ref(document) for document in self.deployments.all()]
+
+    def wake_all(self) -> None:
+        """Have every deployment looked at."""
+        for ref in self.refs():
+            self._wake(ref)
+
+    # reads
+
+    def deployment(self, ref: Ref) -> Document | None:
+        """Return the LLMDeployment, or None when it is gone."""
+        return self.deployments.get(ref.namespace, ref.name)
+
+    def nodes(self) -> Sequence[Document]:
+        """Return every Node."""
+        return list(self._nodes.all())
+
+    def gpu_pods(self) -> Sequence[GpuPod]:
+        """Return every pod that has not ended and asks for GPUs."""
+        return [pod for pod in map(_gpu_pod, self._pods.all()) if pod.gpus]
+
+    def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
+        """Return the objects of a kind that carry the deployment's label."""
+        return self._pods.of(ref) if kind == "Pod" else self._owned[kind].of(ref)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        """Ask the API server for one object."""
+        status, answer = await self._read(BY_KIND[kind].path(namespace, name))
+        if status == 404:
+            return None
+        if status >= 400:
+            raise ReadFailed(f"{kind} {namespace}/{name}: {status}: {message_of(answer)}")
+        document: Document = answer
+        return document
+
+    async def pod_log(self, namespace: str, pod: str, *, previous: bool, tail_lines: int) -> str:
+        """Return the last lines of the engine's log; empty when there is none."""
+        query = {"container": ENGINE_CONTAINER, "tailLines": str(tail_lines)}
+        if previous:
+            query["previous"] = "true"
+        path = BY_KIND["Pod"].path(namespace, pod, "log")
+        status, answer = await self._read(path, query, as_text=True)
+        return answer if status == 200 and isinstance(answer, str) else ""
+
+    async def _read(
+        self, path: str, query: dict[str, str] | None = None, as_text: bool = False
+    ) -> tuple[int, Any]:
+        try:
+            return await self._api.call("GET", path, query=query, as_text=as_text)
+        except NoAnswer as error:
+            raise ReadFailed(str(error)) from error
+
+    # writes
+
+    async def apply(self, document: Document) -> Document:
+        """Server-side apply one object, and let the cache know what is stored."""
+        kind, metadata = document["kind"], document["metadata"]
+        path = BY_KIND[kind].path(metadata["namespace"], metadata["name"])
+        stored = await self._write(
+            document,
+            "PATCH",
+            path,
+            query={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=document,
+            content_type="application/apply-patch+yaml",
+            verb="apply",
+        )
+        self._owned[kind].offer(stored)
+        return stored
+
+    async def delete(self, document: Document) -> None:
+        """Delete an object if it is still the very one that was seen; a vanished one is fine."""
+        kind, metadata = document["kind"], document["metadata"]
+        path = BY_KIND[kind].path(metadata["namespace"], metadata["name"])
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": metadata["uid"]},
+        }
+        try:
+            await self._write(document, "DELETE", path, body=options, verb="delete")
+        except WriteFailed as error:
+            if error.status not in (404, 409):  # gone, or another object of that name
+                raise
+
+    async def set_status(self, ref: Ref, resource_version: str, status: Document) -> Document:
+        """Replace the status through the subresource; 409 when the object moved meanwhile."""
+        document = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "metadata": {
+                "name": ref.name,
+                "namespace": ref.namespace,
+                "resourceVersion": resource_version,
+            },
+            "status": status,
+        }
+        path = BY_KIND[KIND].path(ref.namespace, ref.name, "status")
+        stored = await self._write(document, "PUT", path, body=document, verb="update")
+        self.deployments.offer(stored)
+        return stored
+
+    async def emit(
+        self, ref: Ref, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Write an Event about the deployment; a failure is logged and no more."""
+        about = self.deployment(ref)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        document = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{ref.name}.{uuid.uuid4().hex[:16]}",
+                "namespace": ref.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "kind": KIND,
+                "name": ref.name,
+                "namespace": ref.namespace,
+                "uid": about["metadata"]["uid"] if about else "",
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message[:_EVENT_LIMIT],
+            "source": {"component": FIELD_MANAGER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        path = BY_KIND["Event"].path(ref.namespace)
+        try:
+            await self._write(document, "POST", path, body=document, verb="create")
+        except WriteFailed as error:
+            _LOG.warning("event not written: %s", error, extra={"deployment": str(ref)})
+
+    async def _write(self, document: Document, method: str, path: str, **call: Any) -> Document:
+        kind, name = document["kind"], document["metadata"].get("name", "")
+        if not self._may_write():
+            raise WriteFailed(None, "this process does not lead", kind, name)
+        try:
+            status, answer = await self._api.call(method, path, **call)
+        except NoAnswer as error:
+            raise WriteFailed(None, str(error), kind, name) from error
+        if status >= 400:
+            raise WriteFailed(status, message_of(answer), kind, name)
+        stored: Document = answer
+        return stored
+
+    # what changed
+
+    def _deployment_changed(self, document: Document) -> None:
+        self._wake(_ref(document))
+
+    def _child_changed(self, document: Document) -> None:
+        ref = deployment_of(document)
+        if ref is not None:
+            self._wake(ref)
+
+    def _node_changed(self, document: Document) -> None:
+        """Wake everybody when a node's part in planning changed; a heartbeat is no change."""
+        name = document["metadata"]["name"]
+        there = self._nodes.get("", name)
+        seen = node_classes.read(there) if there else None
+        if self._nodes_seen.get(name) == seen:
+            return
+        if seen is None:
+            del self._nodes_seen[name]
+        else:
+            self._nodes_seen[name] = seen
+        self.wake_all()
+
+
+def _ref(document: Document) -> Ref:
+    return Ref(document["metadata"]["namespace"], document["metadata"]["name"])
+
+
+def _node(document: Document) -> Document:
+    """Keep of a Node what planning reads."""
+    metadata, status = document["metadata"], document.get("status", {})
+    return {
+        "kind": "Node",
+        "metadata": {
+            "name": metadata["name"],
+            "labels": metadata.get("labels") or {},
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "spec": {
+            key: document["spec"][key]
+            for key in ("taints", "unschedulable")
+            if key in document.get("spec", {})
+        },
+        "status": {"allocatable": status.get("allocatable") or {}},
+    }
+
+
+def _pod(document: Document) -> Document | None:
+    """Keep our own pods whole, of others only what holds GPUs."""
+    if deployment_of(document) is not None:
+        return without_managed_fields(document)
+    gpus = _gpus(document)
+    if not gpus or document.get("status", {}).get("phase") in _ENDED:
+        return None
+    metadata = document["metadata"]
+    return {
+        "kind": "Pod",
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
+        "spec": {"nodeName": document["spec"].get("nodeName"), "gpus": gpus},
+    }
+
+
+def _gpu_pod(document: Document) -> GpuPod:
+    metadata, spec = document["metadata"], document["spec"]
+    ended = document.get("status", {}).get("phase") in _ENDED
+    ref = deployment_of(document)
+    return GpuPod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        node=spec.get("nodeName"),
+        gpus=0 if ended else spec.get("gpus") or _gpus(document),
+        deployment=ref.name if ref else None,
+    )
+
+
+def _gpus(document: Document) -> int:
+    """Return a pod's GPUs: its containers', or one init container's where that is more."""
+    spec = document["spec"]
+    steady = sum(map(_requested, spec.get("containers") or ()))
+    return max([steady, *map(_requested, spec.get("initContainers") or ())])
+
+
+def _requested(container: Document) -> int:
+    resources = container.get("resources") or {}
+    amount = (resources.get("requests") or resources.get("limits") or {}).get(GPU_RESOURCE, 0)
+    return int(amount) if str(amount).isdigit() else 0

@@ -1,0 +1,164 @@
+"""`tidegate run`: one operator process from start to end."""
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import kopf
+
+from tidegate.core.names import FIELD_MANAGER
+from tidegate.flow import reconcile
+from tidegate.flow.ports import Ref
+from tidegate.shell import handlers, telemetry
+from tidegate.shell.api_server import ApiServer
+from tidegate.shell.cluster import KubernetesCluster
+from tidegate.shell.leadership import Leadership
+from tidegate.shell.settings import OperatorSettings
+from tidegate.shell.work_queue import WorkQueue
+
+_LOG = logging.getLogger(__name__)
+
+
+class SystemClock:
+    """The wall clock."""
+
+    def now(self) -> float:
+        """Return seconds since 1970, UTC."""
+        return time.time()
+
+
+class Operator:
+    """The parts of one process, wired together."""
+
+    def __init__(self, api: ApiServer, settings: OperatorSettings, metrics: telemetry.Metrics):
+        self._api = api
+        self._settings = settings
+        self._metrics = metrics
+        self._queue: WorkQueue[Ref] = WorkQueue(self._pass, settings.concurrency)
+        self._leadership = Leadership(api.client, settings.namespace)
+        self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
+        self._memory = reconcile.Memory()
+        self._failed = False
+
+    def healthy(self) -> bool:
+        """Say whether the process works; false when one of its tasks ended with an error."""
+        return not self._failed
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the Lease is lost."""
+        serving = await telemetry.serve(
+            self._settings.http_port, self._metrics, self.healthy, self.cluster.synced
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                for cache in self.cluster.caches():
+                    group.create_task(cache.run(self._api))
+                leading = group.create_task(self._lead())
+                await leading
+                raise asyncio.CancelledError
+        except BaseExceptionGroup:
+            self._failed = True
+            raise
+        finally:
+            await serving.cleanup()
+
+    async def _lead(self) -> None:
+        for cache in self.cluster.caches():
+            await cache.synced.wait()
+        _LOG.info("caches filled", extra={"deployments": len(self.cluster.refs())})
+        if self._settings.leader_election:
+            await self._leadership.lead(self._work)
+        else:
+            await self._work()
+
+    async def _work(self) -> None:
+        """What only the leader does."""
+        self._metrics.leading.set(1)
+        self.cluster.wake_all()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._queue.run())
+                group.create_task(self._resync())
+                group.create_task(self._watch_by_kopf())
+        finally:
+            self._metrics.leading.set(0)
+
+    def _watch_by_kopf(self) -> Coroutine[Any, Any, None]:
+        configuration = self._api.client.configuration
+        registry = handlers.registry(
+            self.cluster.deployments, self._queue.wake, lambda: _connection(configuration)
+        )
+        return kopf.operator(registry=registry, clusterwide=True, standalone=True)
+
+    async def _resync(self) -> None:
+        """Look at everything again from time to time, spread out, whatever events came."""
+        while True:
+            await asyncio.sleep(self._settings.resync)
+            self.cluster.wake_all()
+
+    async def _pass(self, ref: Ref) -> float | None:
+        begun = time.monotonic()
+        self._metrics.queued.set(len(self._queue))
+        result = "error"
+        try:
+            outcome = await reconcile.reconcile(
+                ref, self.cluster, SystemClock(), self._settings.for_pass(), self._memory
+            )
+            result = outcome.result
+        finally:
+            self._metrics.passes.labels(result).inc()
+            self._metrics.pass_seconds.observe(time.monotonic() - begun)
+        self._expose(ref)
+        return outcome.requeue_seconds
+
+    def _expose(self, ref: Ref) -> None:
+        document = self.cluster.deployment(ref)
+        labels = (ref.namespace, ref.name)
+        if document is None:
+            self._queue.forget(ref)
+            for gauge in (self._metrics.ready, self._metrics.kv_tokens):
+                gauge.remove(*labels)
+            return
+        status = document.get("status") or {}
+        ready = [c["status"] for c in status.get("conditions", ()) if c["type"] == "Ready"]
+        self._metrics.ready.labels(*labels).set(ready == ["True"])
+        self._metrics.kv_tokens.labels(*labels).set(status.get("kvTokens") or 0)
+
+    def _may_write(self) -> bool:
+        return not self._settings.leader_election or self._leadership.holds()
+
+
+def _connection(configuration: Any) -> kopf.ConnectionInfo:
+    """Give kopf the credentials that the official client has loaded."""
+    token = (configuration.api_key.get("BearerToken") or "").removeprefix("Bearer ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+async def run(kubeconfig: str | None, context: str | None, settings: OperatorSettings) -> None:
+    """Run the operator until SIGTERM or SIGINT."""
+    metrics = telemetry.Metrics()
+    api = await ApiServer.connect(kubeconfig, context, metrics.called)
+    operator = Operator(api, settings, metrics)
+    task = asyncio.ensure_future(operator.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    _LOG.info(
+        "starting", extra={"component": FIELD_MANAGER, "server": api.client.configuration.host}
+    )
+    try:
+        await task
+    except asyncio.CancelledError:
+        _LOG.info("stopped")
+    finally:
+        await api.close()

@@ -1,0 +1,77 @@
+"""Where each kind lives on the API server, and what the operator may do with it.
+
+`RULES` is the one table of permissions: the install manifest is made from it, and a test asserts
+that the operator asks for nothing else.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.api.llmdeployment import GROUP, KIND, PLURAL, VERSION
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind's place: `api_version` as documents write it, `plural` as paths do."""
+
+    kind: str
+    api_version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
+        """Return the path of a collection (no name), an object, or its subresource."""
+        root = "/apis/" if "/" in self.api_version else "/api/"
+        path = f"{root}{self.api_version}"
+        if self.namespaced and namespace is not None:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name is not None:
+            path += f"/{name}"
+        return f"{path}/{sub}" if sub else path
+
+
+_ALL = (
+    Resource(KIND, f"{GROUP}/{VERSION}", PLURAL),
+    Resource("Node", "v1", "nodes", namespaced=False),
+    Resource("Pod", "v1", "pods"),
+    Resource("Service", "v1", "services"),
+    Resource("ServiceAccount", "v1", "serviceaccounts"),
+    Resource("ConfigMap", "v1", "configmaps"),
+    Resource("Secret", "v1", "secrets"),
+    Resource("PersistentVolumeClaim", "v1", "persistentvolumeclaims"),
+    Resource("Event", "v1", "events"),
+    Resource("Deployment", "apps/v1", "deployments"),
+    Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
+    Resource("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
+    Resource("Lease", "coordination.k8s.io/v1", "leases"),
+)
+BY_KIND = {resource.kind: resource for resource in _ALL}
+
+OWNED_KINDS = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount")
+"""Kinds that are rendered, applied and deleted."""
+
+_OWN = ["create", "delete", "get", "list", "patch", "watch"]
+RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
+    ("", "configmaps", ("get",)),
+    ("", "events", ("create",)),
+    ("", "nodes", ("get", "list", "watch")),
+    ("", "persistentvolumeclaims", ("get",)),
+    ("", "pods", ("get", "list", "watch")),
+    ("", "pods/log", ("get",)),
+    ("", "secrets", ("get",)),
+    ("", "serviceaccounts", tuple(_OWN)),
+    ("", "services", tuple(_OWN)),
+    ("apps", "deployments", tuple(_OWN)),
+    ("networking.k8s.io", "networkpolicies", tuple(_OWN)),
+    ("policy", "poddisruptionbudgets", tuple(_OWN)),
+    (GROUP, PLURAL, ("get", "list", "watch")),
+    (GROUP, f"{PLURAL}/finalizers", ("update",)),  # to set owner references that block deletion
+    (GROUP, f"{PLURAL}/status", ("update",)),
+)
+"""Permissions over the cluster."""
+
+LEASE_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("coordination.k8s.io", "leases", ("create", "get", "update")),
+)
+"""Permissions in the operator's own namespace."""

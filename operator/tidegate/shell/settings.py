@@ -1,0 +1,102 @@
+"""The operator's own configuration: one YAML file, read at start, every key checked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, ValidationError
+
+from tidegate.api.problems import problems
+from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
+from tidegate.core.nodes import NodeClassSetting
+from tidegate.errors import Invalid, Problem
+from tidegate.flow.ports import Settings
+
+Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
+Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class DeclaredNodeClass(Wire):
+    """A class of GPU node that labels do not tell."""
+
+    match_labels: Labels
+    """Labels that the nodes of the class have."""
+    product: Annotated[Text, Field(max_length=63)]
+    """GPU product, as GPU feature discovery would write it."""
+    memory: Bytes | None = None
+    """Memory that CUDA gives the engine; the catalogue's value for the product when absent."""
+    compute_capability: Capability | None = None
+    """For example 9.0; the catalogue's value when absent."""
+
+
+class Scraper(Wire):
+    """Pods that may scrape the engines' metrics."""
+
+    namespace_labels: Labels = {}
+    """Labels of their namespace; any namespace when empty."""
+    pod_labels: Labels = {"app.kubernetes.io/name": "prometheus"}
+    """Labels of the pods."""
+
+
+class OperatorSettings(Wire):
+    """Everything that the operator can be told."""
+
+    node_classes: Annotated[list[DeclaredNodeClass], Field(max_length=64)] = []
+    """Classes of GPU node that labels do not tell."""
+    scraper: Scraper = Scraper()
+    """Who may scrape the engines' metrics."""
+    class_grace: Seconds = 60.0
+    """How long a class of node may be away before its pods are planned elsewhere."""
+    resync: Seconds = 30.0
+    """Every deployment is looked at again after this, whatever events came."""
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 8
+    """Deployments that are worked on at once."""
+    http_port: Port = 8080
+    """Port of /metrics, /healthz and /readyz."""
+    namespace: DNSLabel = "tidegate-system"
+    """The operator's own namespace, where its Lease is."""
+    leader_election: bool = True
+    """Off only where a single process is certain, such as a test."""
+
+    def for_pass(self) -> Settings:
+        """Return the part that one pass needs."""
+        return Settings(
+            node_classes=tuple(
+                NodeClassSetting(
+                    match_labels=entry.match_labels,
+                    product=entry.product,
+                    memory_bytes=entry.memory,
+                    compute_capability=_capability(entry.compute_capability),
+                )
+                for entry in self.node_classes
+            ),
+            scraper_namespace_labels=self.scraper.namespace_labels,
+            scraper_pod_labels=self.scraper.pod_labels,
+            class_grace_seconds=self.class_grace,
+        )
+
+
+def load(path: Path | None) -> OperatorSettings:
+    """Read the settings; without a file every default holds.
+
+    Raises:
+        Invalid: The file cannot be read, or a key is wrong; all problems are named.
+    """
+    if path is None:
+        return OperatorSettings()
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Invalid([Problem(str(path), f"cannot be read: {error}")]) from error
+    try:
+        return OperatorSettings.model_validate(document)
+    except ValidationError as error:
+        raise Invalid(problems(error, OperatorSettings, (str(path),))) from error
+
+
+def _capability(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    major, minor = text.split(".")
+    return int(major), int(minor)

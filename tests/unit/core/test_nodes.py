@@ -1,0 +1,114 @@
+"""Nodes and the classes that they fall into."""
+
+import pytest
+
+from tidegate.core import nodes
+from tidegate.core.nodes import GpuPod, NodeClassSetting
+
+H100 = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+    "nvidia.com/gpu.memory": "81559",
+    "nvidia.com/gpu.count": "8",
+}
+
+
+def node(name="n1", labels=None, gpus=8, **spec):
+    return {
+        "metadata": {"name": name, "labels": dict(H100 if labels is None else labels)},
+        "spec": spec,
+        "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}},
+    }
+
+
+def test_a_labelled_node_has_the_class_of_its_card():
+    found = nodes.read(node()).node_class
+
+    assert found.product == "NVIDIA-H100-80GB-HBM3"
+    assert found.gpus_per_node == 8
+    assert 79 * 2**30 < found.gpu.cuda_total.bytes < 80 * 2**30
+    assert dict(found.requirements) == H100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memory": "81920"},
+        {"nvidia.com/gpu.count": "4"},
+        {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+            "nvidia.com/gpu.memory": "9984",
+        },
+    ],
+    ids=["another card", "fewer cards in a node", "a slice of the card"],
+)
+def test_nodes_that_differ_in_their_gpus_are_of_different_classes(change):
+    other = nodes.read(node(labels={**H100, **change})).node_class
+
+    assert other.name != nodes.read(node()).node_class.name
+
+
+def test_the_name_of_a_class_does_not_depend_on_the_node():
+    labels = {**H100, "kubernetes.io/hostname": "elsewhere", "zone": "b"}
+
+    assert nodes.read(node("n2", labels)).node_class == nodes.read(node()).node_class
+
+
+def test_an_unknown_card_is_taken_by_its_label_with_a_band():
+    labels = {**H100, "nvidia.com/gpu.product": "NVIDIA-X900", "nvidia.com/gpu.memory": "100000"}
+    total = nodes.read(node(labels=labels)).node_class.gpu.cuda_total
+
+    assert total.low < total.bytes < total.high
+    assert total.how == "estimated"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"nvidia.com/gpu.product": "NVIDIA-X900"},
+        {
+            **H100,
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID",
+            "nvidia.com/gpu.memory": "0",
+        },
+    ],
+    ids=["no label", "an unknown card without memory", "an invalid MIG layout"],
+)
+def test_a_node_that_does_not_tell_its_gpu_has_no_class(labels):
+    assert nodes.read(node(labels=labels)).node_class is None
+
+
+def test_the_settings_tell_what_labels_do_not():
+    settings = [NodeClassSetting({"pool": "dgx"}, "NVIDIA-GB10", 120 * 2**30, (12, 1))]
+    found = nodes.read(node(labels={"pool": "dgx"}, gpus=1), settings).node_class
+
+    assert (found.product, found.gpu.cuda_total.bytes) == ("NVIDIA-GB10", 120 * 2**30)
+    assert found.requirements == (("pool", "dgx"),)
+
+
+def test_a_cloud_label_tells_the_card_where_no_discovery_runs():
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    found = nodes.read(node(labels=labels)).node_class
+
+    assert found.product == "NVIDIA-H100-80GB-HBM3"
+    assert found.requirements == (("node.kubernetes.io/instance-type", "p5.48xlarge"),)
+
+
+def test_gpus_of_other_deployments_are_not_free_and_our_own_are():
+    cluster = [nodes.read(node("n1")), nodes.read(node("n2"))]
+    pods = [
+        GpuPod("chat", "mine", "n1", 2, "qwen"),
+        GpuPod("other", "same-name", "n1", 3, "qwen"),
+        GpuPod("chat", "training", "n2", 4),
+        GpuPod("chat", "pending", None, 4),
+    ]
+
+    assert nodes.free_gpus(cluster, pods, "chat", "qwen") == {"n1": 5, "n2": 4}
+
+
+@pytest.mark.parametrize("count", ["", "many", "-1", "1e3", None])
+def test_a_count_that_is_no_number_counts_as_none(count):
+    document = node()
+    document["status"]["allocatable"] = {} if count is None else {"nvidia.com/gpu": count}
+
+    assert nodes.read(document).gpus == 0

@@ -1,0 +1,67 @@
+"""What installs the operator, and the settings that it reads."""
+
+import pytest
+
+from tidegate.errors import Invalid
+from tidegate.shell import install, settings
+from tidegate.shell.resources import BY_KIND, LEASE_RULES, OWNED_KINDS, RULES
+
+
+def test_permissions_are_in_order_and_none_is_given_twice():
+    for table in (RULES, LEASE_RULES):
+        keys = [(group, resource) for group, resource, _ in table]
+        assert keys == sorted(set(keys))
+        assert all(list(verbs) == sorted(set(verbs)) for _, _, verbs in table)
+
+
+def test_every_kind_that_is_applied_may_be_applied_watched_and_deleted():
+    allowed = {resource: set(verbs) for _, resource, verbs in RULES}
+
+    for kind in OWNED_KINDS:
+        assert {"patch", "create", "delete", "list", "watch"} <= allowed[BY_KIND[kind].plural]
+
+
+def test_nothing_may_be_done_with_pods_and_secrets_but_reading():
+    allowed = {resource: set(verbs) for _, resource, verbs in RULES}
+
+    assert allowed["secrets"] == {"get"}
+    assert allowed["pods"] <= {"get", "list", "watch"}
+
+
+def test_the_manifests_hold_the_image_and_the_permissions():
+    objects = {document["kind"]: document for document in install.manifests("img:1", "tg", 2)}
+    container = objects["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+
+    assert container["image"] == "img:1"
+    assert len(objects["ClusterRole"]["rules"]) == len(RULES)
+    assert objects["ClusterRoleBinding"]["subjects"][0]["namespace"] == "tg"
+
+
+def test_settings_are_read_and_defaults_hold(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "resync: 5s\nnodeClasses:\n- matchLabels: {pool: dgx}\n  product: NVIDIA-GB10\n"
+        "  memory: 120Gi\n  computeCapability: '12.1'\n"
+    )
+    loaded = settings.load(path)
+
+    assert loaded.resync == 5
+    assert loaded.for_pass().node_classes[0].compute_capability == (12, 1)
+    assert settings.load(None).concurrency == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("resinc: 5s", "resinc: unknown field"),
+        ("httpPort: 99999", "httpPort"),
+        ("{", "cannot be read"),
+        ("nodeClasses: [{product: x, memory: lots}]", r"nodeClasses\[0\]"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(tmp_path, text, message):
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+
+    with pytest.raises(Invalid, match=message):
+        settings.load(path)
