@@ -1,17 +1,41 @@
 """Does a prefill/decode split pay: the time to move a prompt's KV beside the time to compute it."""
 
+from tidegate.core.budget import weights
 from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
+from tidegate.facts import budget_terms
 from tidegate.facts.gpus import Gpu
 
 
+def transfer_bytes(pool: KVPool, tokens: int) -> int:
+    """Return the KV of a prompt, on all GPUs of a pod together; whole blocks move."""
+    blocks = sum(group.blocks_of(tokens) for group in pool.groups)
+    return blocks * sum(pool.bytes_per_block) * pool.tensor_parallel
+
+
 def transfer_seconds(pool: KVPool, tokens: int, bandwidth_bytes_per_second: int) -> float:
-    """Return the seconds to move the KV of a prompt of `tokens`, in whole blocks, per GPU."""
-    raise NotImplementedError
+    """Return the seconds to move the KV of a prompt of `tokens` between two pods."""
+    return transfer_bytes(pool, tokens) / bandwidth_bytes_per_second
 
 
 def prefill_seconds(
     shape: ModelShape, tokens: int, gpu: Gpu, tensor_parallel: int
 ) -> tuple[float, float] | None:
-    """Return the least and the most seconds to compute the prompt; None without the GPU's rate."""
-    raise NotImplementedError
+    """Return the least and the most seconds to compute a prompt; None where it cannot be told.
+
+    Two operations for each weight that a token passes through, and for each pair of tokens in
+    attention, at the share of the card's dense rate that prefill reaches.
+    """
+    counted = weights.parameters(shape)
+    if counted is None or not gpu.bf16_flops:
+        return None
+    active, _ = counted
+    pairs = tokens * tokens / 2
+    scores = sum(
+        2 * layer.attention.heads * (layer.attention.head_dim + layer.attention.value_head_dim)
+        for layer in shape.layers
+    )
+    operations = 2 * active * tokens + scores * pairs
+    seconds_at_full_rate = operations / (gpu.bf16_flops * tensor_parallel)
+    efficiency = budget_terms.term("prefillEfficiency")
+    return seconds_at_full_rate / efficiency.high, seconds_at_full_rate / efficiency.low

@@ -1,0 +1,73 @@
+"""The peak of one step: what the engine measures with a dummy batch of max_num_batched_tokens."""
+
+from collections.abc import Callable
+
+from tidegate.api.figures import Figure, estimated, measured
+from tidegate.core.budget import bands
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.feed_forward import Dense
+from tidegate.core.budget.shape import Layer, ModelShape, element_bytes
+from tidegate.facts import budget_terms
+
+
+def of(
+    shape: ModelShape, engine: EngineConfig, dtype: str, measured_bytes: int | None = None
+) -> Figure:
+    """Return the peak of activations on each GPU.
+
+    It is the larger of two moments: inside of the widest layer, and in the sampler, which holds
+    logits of every sequence over the whole vocabulary.
+    """
+    if measured_bytes is not None:
+        return measured(measured_bytes, "spec.budget.activations")
+    size = element_bytes(dtype)
+    sampler = bands.sampler_term(engine.version)
+    # Without a hidden size (an abridged config) the width of all heads stands in for it.
+    hidden = shape.hidden_size or _width_of_heads(shape)
+    states = engine.max_num_batched_tokens * hidden * size
+    widest = max(_inside(layer, hidden, engine) for layer in set(shape.layers)) * size
+    logits = min(engine.max_num_seqs, engine.max_num_batched_tokens) * (shape.vocab_size or 0)
+
+    def peak(copies: float, bytes_per_logit: float) -> int:
+        return round(max(copies * states + widest, states + logits * bytes_per_logit))
+
+    copies = budget_terms.term("activationsHiddenCopies")
+    source = (
+        f"{engine.max_num_batched_tokens} batched tokens, {engine.max_num_seqs} sequences, "
+        f"vocabulary of {shape.vocab_size}"
+    )
+    figure = estimated(
+        peak(copies.value, sampler.value),
+        peak(copies.low, sampler.low),
+        peak(copies.high, sampler.high),
+        source,
+    )
+    return figure if shape.vision is None else figure + _encoder()
+
+
+def _inside(layer: Layer, hidden: int, engine: EngineConfig) -> int:
+    """Return the elements that a layer holds beside its hidden states, for a whole batch."""
+    tokens, size = engine.max_num_batched_tokens, engine.tensor_parallel
+    attention, mlp = layer.attention, layer.mlp
+    projected = (attention.heads + attention.kv_heads) * (
+        attention.head_dim + attention.value_head_dim
+    )
+    widths = [projected // size]
+    if isinstance(mlp, Dense):  # gate and up, and their product
+        widths.append(mlp.projections * mlp.intermediate_size // size)
+    elif mlp is not None:  # the experts' buffers hold each token once per expert
+        inner = mlp.intermediate_size // size
+        widths.append(mlp.experts_per_token * (max(2 * inner, hidden) + inner))
+    return tokens * max(widths)
+
+
+def _width_of_heads(shape: ModelShape) -> int:
+    attention = shape.layers[0].attention
+    return attention.heads * attention.head_dim
+
+
+def _encoder() -> Figure:
+    def term(value: Callable[[str], float]) -> float:
+        return value("encoderPeak")
+
+    return bands.spread(term, "the vision encoder's dummy inputs")
