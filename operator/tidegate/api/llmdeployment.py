@@ -2,13 +2,16 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from tidegate.api import text
 from tidegate.api.engine_spec import BudgetSpec, EngineSpec, KVCacheSpec, WorkloadSpec
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.model_spec import ModelSpec
 from tidegate.api.pool_spec import Pools, RolloutSpec
-from tidegate.api.wire import DNSLabel, Wire
+from tidegate.api.problems import problems as problems  # read from here by whoever reads a document
+from tidegate.api.rules import matches, rule, rules
+from tidegate.api.wire import DNSLabel, ServiceName, Wire
 from tidegate.errors import Invalid, Problem
 
 GROUP = "tidegate.io"
@@ -38,6 +41,16 @@ class LLMDeploymentSpec(Wire):
 
 class LLMDeployment(Wire):
     """One served model: sized, rendered, followed."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "size(self.metadata.name) <= 63 && "
+                + matches("self.metadata.name", text.SERVICE_NAME.pattern),
+                f"metadata.name must have at most 63 characters and {text.SERVICE_NAME.says}",
+            )
+        )
+    )
 
     short_names: ClassVar[list[str]] = ["llmd"]
     categories: ClassVar[list[str]] = ["llm"]
@@ -77,57 +90,54 @@ class LLMDeployment(Wire):
 class Identity(Wire):
     """The part of the metadata that everything is named after."""
 
-    name: DNSLabel
+    name: ServiceName
     """Name of the deployment: also of its Services, so a DNS label."""
     namespace: DNSLabel = "default"
     """Its namespace."""
 
 
-def parse_spec(document: dict[str, Any]) -> LLMDeploymentSpec:
+def parse_spec(document: object) -> LLMDeploymentSpec:
     """Read `spec` of a document of the kind; raise `Invalid` with every problem and its field."""
+    spec = _mapping(document).get("spec")
+    if spec is None:
+        raise Invalid([Problem("spec", "required field is missing")])
     try:
-        return LLMDeploymentSpec.model_validate(document.get("spec") or {})
+        return LLMDeploymentSpec.model_validate(spec, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Invalid(problems(error, ("spec",))) from error
+        raise Invalid(problems(error, LLMDeploymentSpec, ("spec",))) from error
 
 
-def parse(document: dict[str, Any]) -> LLMDeployment:
-    """Read a whole document (a manifest); raise `Invalid` with every problem and its field."""
-    found: list[Problem] = []
+def parse(document: object) -> LLMDeployment:
+    """Read a whole document (a manifest); raise `Invalid` with every problem and its field.
+
+    `status` is not read: it is the operator's own.
+    """
+    body = {key: value for key, value in _mapping(document).items() if key != "status"}
+    found = _identity_problems(body.get("metadata"))
     try:
-        identity = document.get("metadata") or {}
-        Identity.model_validate({k: identity[k] for k in ("name", "namespace") if k in identity})
+        parsed = LLMDeployment.model_validate(body, by_alias=True, by_name=False)
     except ValidationError as error:
-        found += problems(error, ("metadata",))
-    body = {key: value for key, value in document.items() if key != "status"}
-    try:
-        parsed = LLMDeployment.model_validate(body)
-    except ValidationError as error:
-        raise Invalid(found + problems(error)) from error
+        raise Invalid(found + problems(error, LLMDeployment)) from error
     if found:
         raise Invalid(found)
     return parsed
 
 
-def problems(error: ValidationError, prefix: tuple[str, ...] = ()) -> list[Problem]:
-    """Turn pydantic's errors into problems that name the field as the user wrote it."""
-    return [
-        Problem(_path((*prefix, *item["loc"])), _sentence(item))
-        for item in error.errors(include_url=False)
-    ]
+def _mapping(document: object) -> dict[str, Any]:
+    if isinstance(document, dict) and all(isinstance(key, str) for key in document):
+        return document
+    raise Invalid(
+        [Problem("document", "must be a mapping with apiVersion, kind, metadata and spec")]
+    )
 
 
-def _path(location: tuple[str | int, ...]) -> str:
-    path = ""
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path.lstrip(".") or "document"
-
-
-def _sentence(item: Any) -> str:
-    if item["type"] == "extra_forbidden":
-        return "unknown field; remove it or correct its spelling"
-    if item["type"] == "missing":
-        return "required field is missing"
-    message: str = item["msg"].removeprefix("Value error, ")
-    return message[0].lower() + message[1:]
+def _identity_problems(metadata: object) -> list[Problem]:
+    """Check what everything is named after; the rest of the metadata is Kubernetes' own."""
+    if not isinstance(metadata, dict):
+        return []  # said by the whole document's model
+    named = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    try:
+        Identity.model_validate(named, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return problems(error, Identity, ("metadata",))
+    return []

@@ -1,12 +1,18 @@
 """`spec.model`: which weights are served, where they come from, and what is known of them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from tidegate.api.wire import Bytes, DNSName, SecretKey, Text, Wire
+from tidegate.api import text
+from tidegate.api.freeform import FreeForm
+from tidegate.api.rules import rule, rules
+from tidegate.api.unique import unique
+from tidegate.api.wire import Bytes, DNSName, Name, SecretKey, Wire
 
-ModelPath = Annotated[Text, Field(max_length=512)]
+ModelPath = Annotated[Name, Field(max_length=512)]
+_ONE_SOURCE = "set huggingFace or persistentVolumeClaim, not both"
+_ONE_CONFIG = "set config or configRef, not both"
 
 
 class KeyRef(Wire):
@@ -30,18 +36,18 @@ class PersistentVolumeClaim(Wire):
 
     claim_name: DNSName
     """Name of the claim."""
-    path: Annotated[str, Field(max_length=512, pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
+    path: Annotated[str, Field(max_length=512, pattern=text.MODEL_FOLDER.pattern)]
     """Folder of the model inside of the volume."""
-
-    @model_validator(mode="after")
-    def _stay_inside(self) -> "PersistentVolumeClaim":
-        if ".." in self.path.split("/"):
-            raise ValueError("path must not contain ..")
-        return self
 
 
 class ModelSource(Wire):
     """Where the model's files are; at most one block."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule("!has(self.huggingFace) || !has(self.persistentVolumeClaim)", _ONE_SOURCE)
+        )
+    )
 
     hugging_face: HuggingFace | None = None
     """The hub with a token; without any source the hub is used without one."""
@@ -51,7 +57,7 @@ class ModelSource(Wire):
     @model_validator(mode="after")
     def _at_most_one(self) -> "ModelSource":
         if self.hugging_face and self.persistent_volume_claim:
-            raise ValueError("set huggingFace or persistentVolumeClaim, not both")
+            raise ValueError(_ONE_SOURCE)
         return self
 
 
@@ -60,7 +66,9 @@ class Weights(Wire):
 
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """The engine's --dtype; auto takes the model's own."""
-    quantization: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_-]+$")] | None = None
+    quantization: Annotated[str, Field(max_length=64, pattern=text.QUANTIZATION.pattern)] | None = (
+        None
+    )
     """The engine's --quantization, for example fp8; without it the checkpoint decides."""
     bytes: Bytes | None = None
     """Size of the whole checkpoint, where the estimate is to be overridden."""
@@ -69,18 +77,23 @@ class Weights(Wire):
 class ModelSpec(Wire):
     """The model and what is known of its shape."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(rule("!has(self.config) || !has(self.configRef)", _ONE_CONFIG))
+    )
+
     id: ModelPath
-    """The engine's model string: a hub id or a path in the image; the same on prefill and decode."""
-    revision: Annotated[Text, Field(max_length=128)] | None = None
+    """The engine's model string: a hub id or a path in the image; all pools get the same."""
+    revision: Annotated[Name, Field(max_length=128)] | None = None
     """Branch, tag or commit on the hub."""
-    served_names: Annotated[list[Annotated[Text, Field(max_length=256)]], Field(max_length=16)] = []
+    served_names: Annotated[
+        list[Annotated[Name, Field(max_length=256)]],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+        unique(),
+    ] = []
     """Names under which clients ask for the model; the id when empty."""
     source: ModelSource | None = None
     """Where the files come from."""
-    config: Annotated[
-        dict[str, Any] | None,
-        Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}),
-    ] = None
+    config: FreeForm | None = None
     """The model's config.json, when the catalogue does not know the id."""
     config_ref: KeyRef | None = None
     """A ConfigMap key that holds the model's config.json."""
@@ -90,5 +103,5 @@ class ModelSpec(Wire):
     @model_validator(mode="after")
     def _one_config(self) -> "ModelSpec":
         if self.config is not None and self.config_ref is not None:
-            raise ValueError("set config or configRef, not both")
+            raise ValueError(_ONE_CONFIG)
         return self

@@ -2,24 +2,53 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from tidegate.api import text
+from tidegate.api.rules import rule, rules
+from tidegate.api.unique import unique
 from tidegate.api.wire import (
     DNSName,
     IntOrPercent,
     LabelKey,
     LabelValue,
     QuantityText,
-    Seconds,
     Text,
+    WholeSeconds,
     Wire,
+    parse_quantity,
 )
 
 Replicas = Annotated[int, Field(ge=0, le=1000)]
 
+_EXISTS_TAKES_NO_VALUE = "operator Exists takes no value; remove value, or use operator Equal"
+_KEY_NEEDED = "operator Equal needs a key; set key, or use operator Exists for every taint"
+_SECONDS_NEED_NO_EXECUTE = "tolerationSeconds needs effect NoExecute"
+_IN_NEEDS_VALUES = "operators In and NotIn need at least one value in values"
+_EXISTS_TAKES_NO_VALUES = "operators Exists and DoesNotExist take no values; remove values"
+_ONE_NUMBER = "operators Gt and Lt need exactly one value, a whole number in quotes"
+_ONE_MODE = "set unified, or both prefill and decode"
+_PINNED_TOO_MANY = "nodeClasses ask for more pods than replicas; raise replicas or lower theirs"
+_PINNED_TOO_FEW = (
+    "every entry of nodeClasses has replicas, so they must add up to the pool's replicas; "
+    "leave one of them out to give it the rest"
+)
+_NO_WAY_TO_ROLL = "maxSurge and maxUnavailable can't both be 0; set one of them to 1 or more"
+
 
 class Toleration(Wire):
     """A taint that the pool's pods accept; Kubernetes' own type."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule("self.operator != 'Exists' || !has(self.value)", _EXISTS_TAKES_NO_VALUE),
+            rule("self.operator == 'Exists' || has(self.key)", _KEY_NEEDED),
+            rule(
+                "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+                _SECONDS_NEED_NO_EXECUTE,
+            ),
+        )
+    )
 
     key: LabelKey | None = None
     """Key of the taint; every key when absent."""
@@ -32,9 +61,34 @@ class Toleration(Wire):
     toleration_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
     """How long a NoExecute taint is tolerated."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> "Toleration":
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError(_EXISTS_TAKES_NO_VALUE)
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError(_KEY_NEEDED)
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            raise ValueError(_SECONDS_NEED_NO_EXECUTE)
+        return self
+
 
 class NodeRequirement(Wire):
     """One condition on a node's label; Kubernetes' own type."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule("!(self.operator in ['In', 'NotIn']) || size(self.values) > 0", _IN_NEEDS_VALUES),
+            rule(
+                "!(self.operator in ['Exists', 'DoesNotExist']) || size(self.values) == 0",
+                _EXISTS_TAKES_NO_VALUES,
+            ),
+            rule(
+                "!(self.operator in ['Gt', 'Lt']) || "
+                "(size(self.values) == 1 && self.values[0].matches('^[0-9]{1,18}$'))",
+                _ONE_NUMBER,
+            ),
+        )
+    )
 
     key: LabelKey
     """Label of the node."""
@@ -42,6 +96,18 @@ class NodeRequirement(Wire):
     """How the values are compared."""
     values: Annotated[list[LabelValue], Field(max_length=64)] = []
     """Values to compare with."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "NodeRequirement":
+        if self.operator in ("In", "NotIn") and not self.values:
+            raise ValueError(_IN_NEEDS_VALUES)
+        if self.operator in ("Exists", "DoesNotExist") and self.values:
+            raise ValueError(_EXISTS_TAKES_NO_VALUES)
+        if self.operator in ("Gt", "Lt"):
+            numbers = [v for v in self.values if v.isdecimal() and v.isascii() and len(v) <= 18]
+            if len(self.values) != 1 or not numbers:
+                raise ValueError(_ONE_NUMBER)
+        return self
 
 
 class PoolResources(Wire):
@@ -56,13 +122,22 @@ class PoolResources(Wire):
     ] = {}
     """What the pod may use at most."""
 
+    @model_validator(mode="after")
+    def _requests_within_limits(self) -> "PoolResources":
+        for name, limit in self.limits.items():
+            request = self.requests.get(name)
+            if request is not None and parse_quantity(request) > parse_quantity(limit):
+                raise ValueError(
+                    f"requests.{name} {request} is more than limits.{name} {limit}; "
+                    "lower the request or raise the limit"
+                )
+        return self
+
 
 class NodeClassPin(Wire):
     """A class of GPU node that the pool is pinned to."""
 
-    product: Annotated[
-        str, Field(max_length=63, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
-    ]
+    product: Annotated[str, Field(max_length=63, pattern=text.PRODUCT.pattern)]
     """GPU product as the node's label tells it."""
     replicas: Replicas | None = None
     """Pods on this class; divided by free GPUs when absent."""
@@ -74,7 +149,8 @@ class PodTemplate(Wire):
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
     """Further labels; those of Tidegate and app.kubernetes.io are refused."""
     annotations: Annotated[
-        dict[LabelKey, Annotated[str, Field(max_length=4096)]], Field(max_length=32)
+        dict[LabelKey, Annotated[str, Field(max_length=4096, pattern=text.PROSE.pattern)]],
+        Field(max_length=32),
     ] = {}
     """Further annotations; those of Tidegate are refused."""
     priority_class_name: DNSName | None = None
@@ -88,6 +164,20 @@ class PodTemplate(Wire):
 class Pool(Wire):
     """One pool of alike pods."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.nodeClasses.map(c, has(c.replicas) ? c.replicas : 0).sum() <= self.replicas",
+                _PINNED_TOO_MANY,
+            ),
+            rule(
+                "size(self.nodeClasses) == 0 || self.nodeClasses.exists(c, !has(c.replicas)) || "
+                "self.nodeClasses.map(c, c.replicas).sum() >= self.replicas",
+                _PINNED_TOO_FEW,
+            ),
+        )
+    )
+
     replicas: Replicas = 1
     """Pods in the pool, over all classes of node."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
@@ -100,16 +190,44 @@ class Pool(Wire):
     """Further conditions on a node's labels; all must hold."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = []
     """Taints that the pods accept."""
-    node_classes: Annotated[list[NodeClassPin], Field(max_length=16)] = []
+    node_classes: Annotated[
+        list[NodeClassPin],
+        Field(
+            max_length=16,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["product"],
+            },
+        ),
+        unique("product"),
+    ] = []
     """Classes of GPU node to use; every class that fits when empty."""
     resources: PoolResources = PoolResources()
     """CPU and memory of each pod."""
     pod_template: PodTemplate = PodTemplate()
     """What is added to the pods."""
 
+    @model_validator(mode="after")
+    def _pins_add_up(self) -> "Pool":
+        pinned = [pin.replicas for pin in self.node_classes if pin.replicas is not None]
+        if sum(pinned) > self.replicas:
+            raise ValueError(_PINNED_TOO_MANY)
+        if pinned and len(pinned) == len(self.node_classes) and sum(pinned) < self.replicas:
+            raise ValueError(_PINNED_TOO_FEW)
+        return self
+
 
 class Pools(Wire):
     """`unified`, or both `prefill` and `decode`."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "has(self.prefill) == has(self.decode) && has(self.unified) != has(self.prefill)",
+                _ONE_MODE,
+            )
+        )
+    )
 
     unified: Pool | None = None
     """Pods that do both phases."""
@@ -120,10 +238,9 @@ class Pools(Wire):
 
     @model_validator(mode="after")
     def _mode(self) -> "Pools":
-        if self.unified is not None and (self.prefill is not None or self.decode is not None):
-            raise ValueError("set unified, or prefill and decode, not both kinds")
-        if self.unified is None and (self.prefill is None or self.decode is None):
-            raise ValueError("set unified, or both prefill and decode")
+        divided = (self.prefill is not None, self.decode is not None)
+        if divided[0] != divided[1] or divided[0] == (self.unified is not None):
+            raise ValueError(_ONE_MODE)
         return self
 
     def by_name(self) -> dict[str, Pool]:
@@ -135,14 +252,32 @@ class Pools(Wire):
 class RolloutSpec(Wire):
     """How the pods of a new revision replace the old ones."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(  # with has(): the API server runs it on the empty default, too
+                "!has(self.strategy) || self.strategy == 'Recreate' || "
+                "(self.maxSurge != 0 && self.maxSurge != '0%') || "
+                "(self.maxUnavailable != 0 && self.maxUnavailable != '0%')",
+                _NO_WAY_TO_ROLL,
+            )
+        )
+    )
+
     strategy: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
     """Side by side, or all old pods first."""
     max_surge: IntOrPercent = 1
     """Pods of a pool above its replicas while a revision rolls out, where GPUs are free."""
     max_unavailable: IntOrPercent = 1
     """Ready pods of a pool that may be missing while old ones give way for want of free GPUs."""
-    progress_deadline: Seconds = 3600.0
+    progress_deadline: WholeSeconds = 3600.0
     """Time without any progress after which the rollout counts as stalled."""
+
+    @model_validator(mode="after")
+    def _can_roll(self) -> "RolloutSpec":
+        stuck = self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%")
+        if stuck and self.strategy == "RollingUpdate":
+            raise ValueError(_NO_WAY_TO_ROLL)
+        return self
 
 
 __all__ = [

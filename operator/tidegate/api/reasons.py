@@ -57,6 +57,7 @@ class Reason(StrEnum):
     KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
     CUDA_OOM_AT_LOAD = "CUDAOutOfMemoryAtLoad"
     CUDA_OOM_AT_CAPTURE = "CUDAOutOfMemoryAtCapture"
+    CUDA_OOM_WHILE_SERVING = "CUDAOutOfMemoryWhileServing"
     GPU_STILL_HELD = "GPUStillHeld"
     ENGINE_FLAG_UNKNOWN = "EngineFlagUnknown"
     ENGINE_ARGUMENT_INVALID = "EngineArgumentInvalid"
@@ -234,6 +235,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.CUDA_OOM_AT_CAPTURE: Explanation(
         "The GPU's memory ran out while CUDA graphs were captured.",
         "Lower budget.safetyLine or maxNumSeqs, or set enforceEager.",
+    ),
+    Reason.CUDA_OOM_WHILE_SERVING: Explanation(
+        "The GPU's memory ran out in a step of a serving engine, which then died.",
+        "Lower budget.safetyLine or maxNumBatchedTokens.",
     ),
     Reason.GPU_STILL_HELD: Explanation(
         "Another process holds memory of the GPU: often the previous engine, still ending.",

@@ -1,0 +1,25 @@
+"""Rules between fields, as the API server runs them (CEL), with the words that Python uses too.
+
+A rule stands twice on purpose: as a validator of the model (webhook, reconcile and command line)
+and here beside it (a cluster without the webhook). The table of tests/unit/api/refusals.yaml is
+run against both, so they cannot drift apart.
+"""
+
+from typing import Any
+
+VALIDATIONS = "x-kubernetes-validations"
+
+
+def rule(expression: str, message: str) -> dict[str, Any]:
+    """Return one CEL rule; `message` says what must hold and so what to change."""
+    return {"rule": expression, "message": message}
+
+
+def matches(subject: str, pattern: str) -> str:
+    """Return the expression that a string matches a pattern."""
+    return f"{subject}.matches(r'{pattern}')"
+
+
+def rules(*items: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's or a field's `json_schema_extra` that holds the rules."""
+    return {VALIDATIONS: list(items)}

@@ -1,0 +1,44 @@
+"""Write or check the generated files: the table of what is generated, and from what."""
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+
+from tidegate.api import generated
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    """Run the command; 0 when every file is current, 1 when --check found one that is not."""
+    parser = argparse.ArgumentParser(prog="scripts/generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
+    check = parser.parse_args().check
+    stale = {path: text for path, text in generated.files().items() if _read(path) != text}
+    for path, text in stale.items():
+        if check:
+            sys.stdout.writelines(_difference(path, text))
+        else:
+            (TOP / path).parent.mkdir(parents=True, exist_ok=True)
+            (TOP / path).write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+    if check and stale:
+        print(f"not current: {', '.join(stale)}; run scripts/generate", file=sys.stderr)
+    return 1 if check and stale else 0
+
+
+def _read(path: str) -> str | None:
+    try:
+        return (TOP / path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _difference(path: str, text: str) -> list[str]:
+    now = (_read(path) or "").splitlines(keepends=True)
+    return list(difflib.unified_diff(now, text.splitlines(keepends=True), path, "generated"))[:40]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
