@@ -1,0 +1,131 @@
+"""The engine container's environment: what Tidegate sets, and which of the user's it takes.
+
+A variable is refused where Tidegate sets it itself or where it changes what the plan rests on.
+What tunes the engine beyond that (`OMP_*`, `UCX_*`, `NCCL_*`, logging ...) is the user's own.
+"""
+
+from typing import Any
+
+from tidegate.api.engine_spec import EnvVar
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.model_spec import ModelSource
+from tidegate.api.reasons import Reason
+from tidegate.core import names
+from tidegate.core.render import timing
+from tidegate.core.render.expansion import literal
+from tidegate.errors import Refused
+
+CACHE = "/cache"
+"""The only folder, beside /tmp and /dev/shm, that the container can write to."""
+_FIELD = "spec.engine.env"
+
+_FIXED = {
+    "HOME": CACHE,
+    "HF_HOME": f"{CACHE}/huggingface",
+    "LOGNAME": "vllm",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
+    "TRITON_CACHE_DIR": f"{CACHE}/triton",
+    "USER": "vllm",  # the user id has no name in every image, and Python asks for one
+    "VLLM_CACHE_ROOT": f"{CACHE}/vllm",
+    # the engine gives its own workers up after 600 s, which a large model may take to load
+    "VLLM_ENGINE_READY_TIMEOUT_S": str(timing.STARTUP_SECONDS),
+    "VLLM_NO_USAGE_STATS": "1",
+    "XDG_CACHE_HOME": f"{CACHE}/xdg",
+}
+
+_DEVICES = "the device plugin says which GPUs a pod has; set tensorParallel"
+_CODE = "it changes which code the engine runs; build it into the image"
+_CONNECTOR = "it changes the KV transfer; kvCache.transfer configures it"
+_TOKEN = "set model.source.huggingFace.tokenSecretRef"
+_REFUSED: dict[str, str] = {
+    "CUDA_VISIBLE_DEVICES": _DEVICES,
+    "HF_TOKEN": _TOKEN,
+    "HIP_VISIBLE_DEVICES": _DEVICES,
+    "HUGGING_FACE_HUB_TOKEN": _TOKEN,
+    "NVIDIA_VISIBLE_DEVICES": _DEVICES,
+    "PATH": _CODE,
+    "ROCR_VISIBLE_DEVICES": _DEVICES,
+    "VLLM_API_KEY": "clients come through the gate, which has no key for the engines",
+    "VLLM_CPU_KVCACHE_SPACE": "it overrides the planned KV cache; set budget.kvCache",
+    "VLLM_ENABLE_STARTUP_PLAN": "it brings back an earlier KV size; set budget.kvCache",
+    "VLLM_HOST_IP": "it is the pod's address",
+    "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH": "a dead engine would stay without being restarted",
+    "VLLM_KV_CACHE_LAYOUT": "a pair must have one layout, which the connector chooses",
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "the plan counts on the engine's default",
+    "VLLM_MLA_DISABLE": "it changes the size of the KV cache",
+    "VLLM_MODEL_REDIRECT_PATH": "it serves another model; set model.id",
+    "VLLM_PORT": f"the engine listens on port {names.ENGINE_PORT}",
+    "VLLM_PP_LAYER_PARTITION": "the plan counts on an even division of the layers",
+    "VLLM_SERVER_DEV_MODE": "it opens endpoints that stop or rewrite the engine",
+    "VLLM_USE_MODELSCOPE": "it takes the model from another hub; set model.source",
+    "VLLM_USE_SIMPLE_KV_OFFLOAD": _CONNECTOR,
+}
+_REFUSED_PREFIXES: dict[str, str] = {
+    "LD_": _CODE,
+    "PYTHON": _CODE,
+    "VLLM_ALLOW_": "it lifts a limit that the plan relies on",
+    "VLLM_DP_": "a pod is one engine; raise the pool's replicas",
+    "VLLM_MOONCAKE_": _CONNECTOR,
+    "VLLM_NIXL_": _CONNECTOR,
+    "VLLM_P2P_": _CONNECTOR,
+}
+
+
+def make(spec: LLMDeploymentSpec, pool: str) -> list[dict[str, Any]]:
+    """Return the container's variables: Tidegate's by name, then the user's in their order.
+
+    Raises:
+        Refused: ENV_RESERVED with each variable that fights one of these, and what to do instead.
+    """
+    check(spec.engine.env)
+    ours = [_value(name, value) for name, value in _FIXED.items()]
+    ours.append(_pod_address("VLLM_HOST_IP"))
+    if pool in ("prefill", "decode"):
+        ours.append(_pod_address("VLLM_NIXL_SIDE_CHANNEL_HOST"))
+        ours.append(_value("VLLM_NIXL_SIDE_CHANNEL_PORT", str(names.SIDE_CHANNEL_PORT)))
+    ours += _hub_token(spec.model.source)
+    return sorted(ours, key=lambda entry: entry["name"]) + [
+        _own(entry) for entry in spec.engine.env
+    ]
+
+
+def check(variables: list[EnvVar]) -> None:
+    """Refuse variables that fight Tidegate's; all of them are named at once."""
+    faults = [
+        f"env[{index}] {variable.name}: {fault}"
+        for index, variable in enumerate(variables)
+        if (fault := _fault(variable.name))
+    ]
+    if faults:
+        raise Refused(Reason.ENV_RESERVED, "; ".join(faults), _FIELD)
+
+
+def _fault(name: str) -> str | None:
+    if name in _FIXED:
+        return f"Tidegate sets it to {_FIXED[name]}; remove it"
+    if name in _REFUSED:
+        return _REFUSED[name]
+    found = (why for prefix, why in _REFUSED_PREFIXES.items() if name.startswith(prefix))
+    return next(found, None)
+
+
+def _hub_token(source: ModelSource | None) -> list[dict[str, Any]]:
+    if source is None or source.hugging_face is None:
+        return []
+    reference = source.hugging_face.token_secret_ref.wire()
+    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]
+
+
+def _own(variable: EnvVar) -> dict[str, Any]:
+    if variable.secret_key_ref is not None:
+        reference = variable.secret_key_ref.wire()
+        return {"name": variable.name, "valueFrom": {"secretKeyRef": reference}}
+    return _value(variable.name, variable.value or "")
+
+
+def _value(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "value": literal(value)}
+
+
+def _pod_address(name: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}

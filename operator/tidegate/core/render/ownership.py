@@ -1,0 +1,104 @@
+"""Which flags a user may not pass by `engine.extraArgs`, and what to do instead.
+
+`FIELDS` are flags that a field of the resource writes; `RESERVED` are those that Tidegate writes
+itself, or that change what the plan rests on in a way that no field covers.
+"""
+
+from collections.abc import Mapping
+
+_KV_BYTES = "spec.budget.kvCache"
+_HUB = "spec.model.source"
+_SPECULATIVE = "spec.engine.speculative"
+
+FIELDS: Mapping[str, str] = {
+    "--attention-backend": "spec.engine.attentionBackend",
+    "--attention-config": "spec.engine.attentionBackend",
+    "--block-size": "spec.kvCache.blockSize",
+    "--dtype": "spec.model.weights.dtype",
+    "--enable-chunked-prefill": "spec.engine.chunkedPrefill",
+    "--enable-prefix-caching": "spec.engine.prefixCaching",
+    "--enforce-eager": "spec.engine.enforceEager",
+    "--gpu-memory-utilization": "spec.budget.safetyLine",
+    "--hf-token": f"{_HUB}.huggingFace.tokenSecretRef",
+    "--kv-cache-dtype": "spec.kvCache.dtype",
+    "--kv-cache-dtype-skip-layers": "spec.kvCache.skipLayers",
+    "--kv-cache-memory-bytes": _KV_BYTES,
+    "--kv-transfer-config": "spec.kvCache.transfer",
+    "--long-prefill-token-threshold": "spec.engine.longPrefillTokenThreshold",
+    "--max-model-len": "spec.engine.maxModelLen",
+    "--max-num-batched-tokens": "spec.engine.maxNumBatchedTokens",
+    "--max-num-seqs": "spec.engine.maxNumSeqs",
+    "--model": "spec.model.id",
+    "--num-gpu-blocks-override": _KV_BYTES,
+    "--pipeline-parallel-size": "spec.pools.*.pipelineParallel",
+    "--quantization": "spec.model.weights.quantization",
+    "--quantization-config": "spec.model.weights.quantization",
+    "--revision": "spec.model.revision",
+    "--served-model-name": "spec.model.servedNames",
+    "--spec-method": _SPECULATIVE,
+    "--spec-model": _SPECULATIVE,
+    "--spec-tokens": _SPECULATIVE,
+    "--speculative-config": _SPECULATIVE,
+    "--tensor-parallel-size": "spec.pools.*.tensorParallel",
+}
+
+_LISTENS = "the pod's probes, Service and gate expect plain HTTP on port 8000"
+_OFFLOAD = "it replaces the connector of the KV transfer without a word"
+_SHAPE = "it changes the model's shape, which the plan reads from its config.json; change that file"
+_ONE_ENGINE = "a pod is one engine on its own GPUs; raise the pool's replicas"
+_MEMORY = "the plan does not count the memory that it takes or frees"
+_LAYOUT = "the plan counts on the engine's own layout of the KV cache"
+
+RESERVED: Mapping[str, str] = {
+    "--api-key": "clients come through the gate, which has no key for the engines",
+    "--config": "its file would bring flags past these checks; write them as arguments",
+    "--cpu-offload-gb": _MEMORY,
+    "--decode-context-parallel-size": "the plan does not divide the KV cache along the context",
+    "--device-ids": "the device plugin says which GPUs a pod has",
+    "--disable-hybrid-kv-cache-manager": _LAYOUT,
+    "--disable-log-stats": "it ends the metrics that Tidegate reads",
+    "--disable-sliding-window": _LAYOUT,
+    "--download-dir": "the container's only place for files is /cache, and HF_HOME is in it",
+    "--enable-sleep-mode": _MEMORY,
+    "--grpc": _LISTENS,
+    "--headless": _ONE_ENGINE,
+    "--help": "the engine would print and exit",
+    "--hf-config-path": _SHAPE,
+    "--hf-overrides": _SHAPE,
+    "--host": _LISTENS,
+    "--kv-sharing-fast-prefill": _LAYOUT,
+    "--kv-offloading-backend": _OFFLOAD,
+    "--kv-offloading-size": _OFFLOAD,
+    "--mm-ipc-gpu-memory-gb": _MEMORY,
+    "--model-class-overrides": _SHAPE,
+    "--offload-backend": _MEMORY,
+    "--offload-group-size": _MEMORY,
+    "--port": _LISTENS,
+    "--prefill-context-parallel-size": "the plan does not divide the KV cache along the context",
+    "--root-path": _LISTENS,
+    "--shutdown-timeout": "it follows from the pod's grace period",
+    "--uds": _LISTENS,
+}
+_RESERVED_BEGINNINGS: Mapping[str, str] = {
+    "--data-parallel-": _ONE_ENGINE,
+    "--enable-ssl-": _LISTENS,
+    "--grpc-": _LISTENS,
+    "--mamba-block-": _LAYOUT,
+    "--mamba-cache-dtype": _LAYOUT,
+    "--mamba-ssm-": _LAYOUT,
+    "--master-": _ONE_ENGINE,
+    "--nnodes": _ONE_ENGINE,
+    "--node-rank": _ONE_ENGINE,
+    "--ssl-": _LISTENS,
+}
+
+
+def objection(flag: str) -> str | None:
+    """Return why a flag is not the user's to pass, with what to do instead; None when it is."""
+    if flag in FIELDS:
+        return f"a field owns it: set {FIELDS[flag]} and remove it"
+    if flag in RESERVED:
+        return f"{RESERVED[flag]}; remove it"
+    found = (why for start, why in _RESERVED_BEGINNINGS.items() if flag.startswith(start))
+    why = next(found, None)
+    return f"{why}; remove it" if why else None

@@ -1,0 +1,69 @@
+"""Fills templates: values go in as data, documents come out.
+
+A template writes each value by `| tojson`, and what that writes is YAML for any value: a text with
+quotes, line breaks, braces or `yes` comes back as the same text.
+"""
+
+import json
+import re
+from functools import cache, lru_cache
+from typing import Any
+
+import yaml
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from tidegate import assets
+
+_UNREADABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+"""Characters that YAML folds or refuses in a quoted text; JSON would leave them as they are."""
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def fill(template: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Fill a template and read the one document that it makes.
+
+    Raises:
+        jinja2.UndefinedError: The template names a value that is not given.
+    """
+    document: dict[str, Any] = json.loads(_read(text(template, values)))
+    return document
+
+
+def text(template: str, values: dict[str, Any]) -> str:
+    """Fill a template and return its text."""
+    return _environment().get_template(template).render(values)
+
+
+def quoted(value: Any, **options: Any) -> str:
+    """Write a value as JSON that a YAML reader takes for the same value.
+
+    Characters beyond the basic plane stay as they are: JSON's own escape of them, two surrogates,
+    means something else in YAML.
+    """
+    written = json.dumps(value, ensure_ascii=False, **options)
+    return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> str:
+    """Read YAML once: a steady deployment makes the same text at every pass, JSON reads faster."""
+    return json.dumps(yaml.load(text, Loader=_Loader))
+
+
+def _shipped(template: str) -> str:
+    """Read a template that is part of the package; it is read once, as the catalogues are."""
+    return (assets.templates() / template).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_shipped),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # the documents are YAML; `tojson` quotes
+    )
+    environment.policies["json.dumps_function"] = quoted
+    return environment
