@@ -25,7 +25,7 @@ def of(
     # Without a hidden size (an abridged config) the width of all heads stands in for it.
     hidden = shape.hidden_size or _width_of_heads(shape)
     states = engine.max_num_batched_tokens * hidden * size
-    widest = max(_inside(layer, hidden, engine) for layer in set(shape.layers)) * size
+    widest = max(_inside(layer, hidden, engine) for layer in shape.kinds) * size
     logits = min(engine.max_num_seqs, engine.max_num_batched_tokens) * (shape.vocab_size or 0)
 
     def peak(copies: float, bytes_per_logit: float) -> int:

@@ -41,7 +41,7 @@ def bytes_of_token(shape: ModelShape, engine: EngineConfig, pool: KVPool) -> str
 def card(gpu: Gpu, safety_line: float, utilization: float) -> str:
     """Say what the card has and how much of it the engine may ask for."""
     sentence = f"{gpu.product} shows CUDA {gib(gpu.cuda_total.bytes)}"
-    if utilization + 1e-4 < safety_line:
+    if utilization + 1e-4 < safety_line:  # more than the rounding
         return (
             f"{sentence}; the engine may ask for {utilization:.4f} of it, less than the safety "
             f"line {safety_line:g}, to leave room for the CUDA context"
@@ -68,7 +68,8 @@ def kv_cache(figure: Figure, pool: KVPool, ceiling_bytes: int | None) -> str:
 
 def requests(tokens: int, count: int, what: str) -> str:
     """Say how many requests fit."""
-    return f"{count:,} requests of {tokens:,} tokens ({what}) fit at once"
+    noun, verb = ("request", "fits") if count == 1 else ("requests", "fit")
+    return f"{count:,} {noun} of {tokens:,} tokens ({what}) {verb} at once"
 
 
 def draft(engine: EngineConfig, figure: Figure) -> str:

@@ -10,7 +10,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core.budget import backends, draft, kv_dtypes, parallelism
 from tidegate.core.budget.backends import Backend, Demand
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.shape import FullAttention, ModelShape
+from tidegate.core.budget.shape import FullAttention, Layer, ModelShape
 from tidegate.errors import Refused
 
 _BOUNDARY_LAYERS = 2  # turboquant keeps the first and the last two at the model's dtype
@@ -38,6 +38,15 @@ class _Choice:
     backend: Backend
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """The choice of each layer, the draft's last; `keeps_some` if layers keep the model's dtype."""
+
+    choices: list[_Choice]
+    kv_cache_dtype: str
+    keeps_some: bool
+
+
 def build(
     shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int, int]
 ) -> tuple[tuple[KVLayer, ...], ...]:
@@ -46,10 +55,12 @@ def build(
     Raises:
         Refused: the engine cannot run this combination.
     """
-    choices = _choices(shape, engine, compute_capability)
-    block_size = _block_size(choices, engine)
-    built = {choice: _layer(choice, engine, block_size) for choice in set(choices)}
-    layers = [built[choice] for choice in choices]
+    plan = _plan(shape, engine, compute_capability)
+    block_size = _block_size(plan, engine)
+    # Layers that are alike share one choice, so each is worked out once.
+    distinct = {id(one): one for one in plan.choices}
+    built = {key: _layer(one, engine, block_size) for key, one in distinct.items()}
+    layers = [built[id(one)] for one in plan.choices]
     by_stage = [
         tuple(layers[stage.start : stage.stop])
         for stage in parallelism.stages(shape.layer_count, engine.pipeline_parallel)
@@ -76,24 +87,26 @@ def model_dtype(shape: ModelShape, engine: EngineConfig, capability: tuple[int, 
     return engine.model_dtype
 
 
-def _choices(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> list[_Choice]:
+def _plan(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> _Plan:
     """Decide for each layer of the model, then for each of the draft."""
     dtype = model_dtype(shape, engine, capability)
     kv_cache_dtype = _checked_kv_dtype(shape, engine, dtype)
     skipped = _skipped(shape, engine, kv_cache_dtype)
+
+    def choose(layer: Layer, layer_dtype: str) -> _Choice:
+        demand = Demand(layer.attention.head_dim, dtype, layer_dtype, capability)
+        backend = backends.choose(demand, engine.block_size, engine.attention_backend)
+        return _Choice(layer.attention, demand, backend)
+
+    usual = [choose(layer, kv_cache_dtype) for layer in shape.kinds]
+    kept = [choose(layer, "auto") for layer in shape.kinds] if skipped else []
+    choices = [
+        kept[kind] if index in skipped else usual[kind] for index, kind in enumerate(shape.kind_of)
+    ]
     drafted = draft.read(shape, engine)
-    layers = shape.layers + (drafted.layers if drafted else ())
-    decided: dict[tuple[FullAttention, str], _Choice] = {}
-    choices = []
-    for index, layer in enumerate(layers):
-        layer_dtype = "auto" if index in skipped else kv_cache_dtype
-        key = (layer.attention, layer_dtype)
-        if key not in decided:
-            demand = Demand(layer.attention.head_dim, dtype, layer_dtype, capability)
-            backend = backends.choose(demand, engine.block_size, engine.attention_backend)
-            decided[key] = _Choice(layer.attention, demand, backend)
-        choices.append(decided[key])
-    return choices
+    if drafted is not None:
+        choices += [choose(layer, kv_cache_dtype) for layer in drafted.layers]
+    return _Plan(choices, kv_cache_dtype, bool(skipped))
 
 
 def _checked_kv_dtype(shape: ModelShape, engine: EngineConfig, dtype: str) -> str:
@@ -126,48 +139,45 @@ def _skipped(shape: ModelShape, engine: EngineConfig, kv_cache_dtype: str) -> fr
     return frozenset(skipped)
 
 
-def _token_bytes(choice: _Choice, engine: EngineConfig) -> int:
-    attention = choice.attention
+def _token_bytes(
+    attention: FullAttention, kv_cache_dtype: str, model_dtype: str, engine: EngineConfig
+) -> int:
     of_one_head = kv_dtypes.token_head_bytes(
-        choice.demand.kv_cache_dtype,
-        attention.head_dim,
-        attention.value_head_dim,
-        choice.demand.model_dtype,
+        kv_cache_dtype, attention.head_dim, attention.value_head_dim, model_dtype
     )
     return of_one_head * parallelism.kv_heads_per_gpu(attention.kv_heads, engine.tensor_parallel)
 
 
 def _layer(choice: _Choice, engine: EngineConfig, block_size: int) -> KVLayer:
-    return KVLayer(_token_bytes(choice, engine), block_size)
+    demand = choice.demand
+    token_bytes = _token_bytes(choice.attention, demand.kv_cache_dtype, demand.model_dtype, engine)
+    return KVLayer(token_bytes, block_size)
 
 
-def _block_size(choices: list[_Choice], engine: EngineConfig) -> int:
+def _block_size(plan: _Plan, engine: EngineConfig) -> int:
     """Return the block size after the engine's alignment, in tokens."""
-    ordered = tuple(dict.fromkeys(choice.backend for choice in choices))
-    size = engine.block_size or backends.preferred_block_size(ordered, choices[0].demand)
-    has_skipped = len({choice.demand.kv_cache_dtype for choice in choices}) > 1
-    return _grown_for_skipped(choices, engine, size) if has_skipped else size
+    first = plan.choices[0]
+    ordered = tuple(dict.fromkeys(choice.backend for choice in plan.choices))
+    size = engine.block_size or backends.preferred_block_size(ordered, first.demand)
+    return _grown_for_kept(plan, engine, size) if plan.keeps_some else size
 
 
-def _grown_for_skipped(choices: list[_Choice], engine: EngineConfig, size: int) -> int:
-    """Grow the block so that a quantised page covers the smallest page of a skipped layer.
+def _grown_for_kept(plan: _Plan, engine: EngineConfig, size: int) -> int:
+    """Grow the block so that a quantised page covers the smallest page of a layer that is kept.
 
     The engine measures the quantised page with the backend of the first layer; where that is a
-    skipped one, its backend does not know the packing, and one byte per element counts.
+    kept one, its backend does not know the packing, and one byte per element counts.
     """
-    quantised = next(one for one in choices if one.demand.kv_cache_dtype != "auto")
-    kept = next(one for one in choices if one.demand.kv_cache_dtype == "auto")
-    kept_bytes = _token_bytes(kept, engine)
-    if backends.packs(choices[0].backend, quantised.demand.kv_cache_dtype):
-        quantised_bytes = _token_bytes(quantised, engine)
+    first = plan.choices[0]
+    dtype = first.demand.model_dtype
+    kept_bytes = _token_bytes(first.attention, "auto", dtype, engine)
+    if backends.packs(first.backend, plan.kv_cache_dtype):
+        quantised_bytes = _token_bytes(first.attention, plan.kv_cache_dtype, dtype, engine)
     else:
-        quantised_bytes = (
-            kept_bytes
-            * kv_dtypes.storage_bytes(quantised.demand.kv_cache_dtype, kept.demand.model_dtype)
-            // kv_dtypes.storage_bytes("auto", kept.demand.model_dtype)
-        )
+        stored = kv_dtypes.storage_bytes(plan.kv_cache_dtype, dtype)
+        quantised_bytes = kept_bytes * stored // kv_dtypes.storage_bytes("auto", dtype)
     if quantised_bytes >= kept_bytes:
         return size
-    smallest = choices[0].backend.block_multiple
+    smallest = first.backend.block_multiple
     step = max(smallest, size)
     return max(size, step * -(-kept_bytes * smallest // (step * quantised_bytes)))

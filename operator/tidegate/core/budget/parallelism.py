@@ -53,7 +53,7 @@ def check(shape: ModelShape, engine: EngineConfig) -> None:
 def _fault(shape: ModelShape, size: int) -> str | None:
     if size < 1:
         return "must be at least 1"
-    for layer in dict.fromkeys(shape.layers):
+    for layer in shape.kinds:
         attention = layer.attention
         if attention.heads % size:
             return f"does not divide the {attention.heads} attention heads"
@@ -68,7 +68,7 @@ def _fault(shape: ModelShape, size: int) -> str | None:
 def _check_context_parallel(shape: ModelShape, engine: EngineConfig) -> None:
     """Decode context parallel uses the GPUs that hold replicated KV heads."""
     size = engine.decode_context_parallel
-    for attention in {layer.attention for layer in shape.layers}:
+    for attention in {layer.attention for layer in shape.kinds}:
         replicas = engine.tensor_parallel // attention.kv_heads
         if not 1 <= size <= replicas or replicas < 2:
             _refuse(

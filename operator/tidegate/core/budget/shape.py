@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tidegate.core.budget import config_keys, feed_forward, quantization, structure
@@ -111,6 +112,17 @@ class ModelShape:
     def layer_count(self) -> int:
         """Number of decoder layers, the draft's not included."""
         return len(self.layers)
+
+    @cached_property
+    def kinds(self) -> tuple[Layer, ...]:
+        """The layers that differ from each other, in order: few, so that sums go over them."""
+        return tuple(dict.fromkeys(self.layers))
+
+    @cached_property
+    def kind_of(self) -> tuple[int, ...]:
+        """For each layer, its place in `kinds`."""
+        places = {layer: place for place, layer in enumerate(self.kinds)}
+        return tuple(places[layer] for layer in self.layers)
 
 
 def element_bytes(dtype: str) -> int:

@@ -79,7 +79,7 @@ def parameters(shape: ModelShape) -> tuple[int, int] | None:
     """Return the weights that one token passes through, and all weights; None if not known."""
     if shape.hidden_size is None or shape.vocab_size is None:
         return None
-    if any(layer.mlp is None for layer in shape.layers):
+    if any(layer.mlp is None for layer in shape.kinds):
         return None
     one = _Sizes(1, 1, 1, 1, shape.hidden_size, shape.vocab_size, 1)
     every = sum(_layer(layer, one) for layer in shape.layers) + _embedding(one)
@@ -97,9 +97,9 @@ def parameters(shape: ModelShape) -> tuple[int, int] | None:
 def _stages(shape: ModelShape, engine: EngineConfig, dtype: str) -> list[float]:
     """Return the bytes on one GPU of each pipeline stage."""
     sizes = _sizes(shape, engine, dtype)
-    of_layer = {layer: _layer(layer, sizes) for layer in set(shape.layers)}
+    of_kind = [_layer(layer, sizes) for layer in shape.kinds]
     stages = [
-        sum(of_layer[shape.layers[index]] for index in stage)
+        sum(of_kind[kind] for kind in shape.kind_of[stage.start : stage.stop])
         for stage in parallelism.stages(shape.layer_count, engine.pipeline_parallel)
     ]
     embedding = _embedding(sizes)

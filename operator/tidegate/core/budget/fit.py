@@ -1,0 +1,94 @@
+"""Refusals of what does not fit, each with the numbers and the nearest change that works."""
+
+from dataclasses import replace
+
+from tidegate.api.reasons import Reason
+from tidegate.core.budget import division, parallelism, pool
+from tidegate.core.budget.division import Case, Division
+from tidegate.core.budget.explain import gib
+from tidegate.core.budget.pool import KVLayout, KVPool
+from tidegate.errors import Refused
+
+
+def available_bytes(case: Case, divided: Division, ceiling_bytes: int | None) -> int:
+    """Return the bytes for KV on each GPU: what is left, or the user's ceiling if that fits.
+
+    Raises:
+        Refused: the ceiling does not fit.
+    """
+    left = divided.left_bytes
+    if ceiling_bytes is None:
+        return left
+    if ceiling_bytes > max(0, left):
+        raise Refused(
+            Reason.WEIGHTS_DO_NOT_FIT if left <= 0 else Reason.BUDGET_TOO_SMALL,
+            f"a KV cache of {gib(ceiling_bytes)} does not fit {_card(case, divided)}; "
+            f"{_taken(divided)}; {gib(max(0, left))} ({max(0, left)} bytes) fit",
+            "spec.budget.kvCache",
+        )
+    return ceiling_bytes
+
+
+def require_one_request(
+    case: Case, divided: Division, planned: KVPool, laid_out: KVLayout, ceiling_bytes: int | None
+) -> None:
+    """Check that the pool holds one request of max_model_len.
+
+    Raises:
+        Refused: it does not; WEIGHTS_DO_NOT_FIT where it holds nothing at all.
+    """
+    if planned.fits:
+        return
+    longest = planned.estimated_max_model_len
+    if longest == 0 and ceiling_bytes is None:
+        raise Refused(
+            Reason.WEIGHTS_DO_NOT_FIT,
+            f"no room for KV on {_card(case, divided)}; {_taken(divided)}; {_wider(case)}",
+            "spec.pools.tensorParallel",
+        )
+    there = divided.left_bytes if ceiling_bytes is None else ceiling_bytes
+    shorter = f"maxModelLen {longest} fits" if longest else "not one token fits"
+    more = _wider(case) if ceiling_bytes is None else _higher(laid_out)
+    raise Refused(
+        Reason.BUDGET_TOO_SMALL,
+        f"a request of maxModelLen {laid_out.max_model_len} needs {gib(laid_out.least_bytes)} of "
+        f"KV on each GPU, the engine's null block included, and there are {gib(there)} on "
+        f"{case.gpu.product}; {shorter}; {more}",
+        "spec.engine.maxModelLen" if ceiling_bytes is None else "spec.budget.kvCache",
+    )
+
+
+def smallest_tensor_parallel(case: Case) -> int | None:
+    """Return the smallest larger tensor parallel that holds a request of max_model_len."""
+    for size in parallelism.choices(case.shape):
+        if size <= case.engine.tensor_parallel:
+            continue
+        wider = replace(case, engine=replace(case.engine, tensor_parallel=size))
+        needed = pool.layout(wider.shape, wider.engine, wider.compute_capability).least_bytes
+        if division.divide(wider).left_bytes >= needed:
+            return size
+    return None
+
+
+def _wider(case: Case) -> str:
+    size = smallest_tensor_parallel(case)
+    return f"tensorParallel {size} fits" if size else "no larger tensorParallel fits either"
+
+
+def _higher(laid_out: KVLayout) -> str:
+    return f"budget.kvCache of {laid_out.least_bytes} bytes holds it"
+
+
+def _card(case: Case, divided: Division) -> str:
+    return (
+        f"{case.gpu.product}: it has {gib(case.gpu.cuda_total.bytes)}, of which the engine may use "
+        f"{gib(divided.requested_bytes)}"
+    )
+
+
+def _taken(divided: Division) -> str:
+    return (
+        f"weights ({gib(divided.weights.bytes)}), activations ({gib(divided.activations.bytes)}), "
+        f"CUDA graphs ({gib(divided.cuda_graphs.bytes)}), draft and runtime take "
+        f"{gib(divided.fixed.bytes)}"
+    )
