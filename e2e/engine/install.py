@@ -10,7 +10,6 @@ Standard library only.
 """
 
 import ctypes.util
-import fcntl
 import os
 import platform
 import re
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from e2e.cluster import host
 from e2e.engine import cuda_stubs, elf, recipe
 from e2e.engine.recipe import Installation
 
@@ -53,8 +53,7 @@ def install() -> Installation:
     engine = recipe.installation()
     if engine.stamp.exists():
         return engine
-    engine.home.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(engine.home.with_suffix(".lock")):
+    with host.locked(engine.home.with_suffix(".lock")):
         if not engine.stamp.exists():
             _install(engine)
     return engine
@@ -86,7 +85,14 @@ def _install(engine: Installation) -> None:
         saved = _slim(engine)
         print(f"engine: {saved / 1e6:.0f} MB saved", file=sys.stderr)
     with _step("check"):
-        _run(str(engine.python), "-W", "ignore", "-c", _CHECK, env=recipe.environment(engine))
+        _run(
+            str(engine.python),
+            "-W",
+            "ignore",
+            "-c",
+            _CHECK,
+            env=recipe.environment(engine.home, recipe.SITE),
+        )
     shutil.rmtree(tools)
     engine.stamp.touch()
 
@@ -186,13 +192,6 @@ def _replace(path: Path, text: str) -> None:
 def _compile_poll_shim(target: Path) -> None:
     source = str(recipe.POLL_SHIM_SOURCE)
     _run("gcc", "-shared", "-fPIC", "-O2", "-Wall", "-o", str(target), source, "-ldl")
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

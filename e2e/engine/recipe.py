@@ -7,10 +7,11 @@ Standard library only: this is used before any environment exists.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from e2e.cluster import Settings
 
 VERSION = "0.32.0"
 TORCH_VERSION = "2.13.0"
@@ -71,12 +72,8 @@ class Installation:
 
 
 def cache() -> Path:
-    """Return the folder for what is costly to make: TIDEGATE_CACHE, or one in the user's cache."""
-    chosen = os.environ.get("TIDEGATE_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tidegate"
+    """Return the folder for what is costly to make, the one that the cluster uses too."""
+    return Settings.from_environment().cache
 
 
 def installation() -> Installation:
@@ -95,24 +92,26 @@ def digest(paths: Iterable[Path], *more: str) -> str:
     return total.hexdigest()[:16]
 
 
-def environment(engine: Installation) -> dict[str, str]:
-    """Return the environment that an engine needs on a small machine without a network.
-
-    The same names are baked into the image, with its own paths. Sources: threads are not bound
-    because two engines would be bound to the same core; UCX is told to use TCP alone because it
-    probes for fabrics otherwise; the offline names keep it from asking a model hub.
-    """
-    return {
-        "PYTHONPATH": f"{SITE}:{engine.nixl}",
-        "LD_PRELOAD": str(engine.poll_shim),
-        **SMALL_MACHINE,
-    }
-
-
 SMALL_MACHINE = {
-    "UCX_TLS": "tcp,self",
+    "UCX_TLS": "tcp,self",  # else UCX probes for fabrics that are not there
     "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # two engines would be bound to the same core
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+"""What an engine needs in its environment on few cores and without a network."""
+
+
+def environment(home: Path, site: Path) -> dict[str, str]:
+    """Return the environment of an engine whose parts lie in `home`, here or in an image.
+
+    Args:
+        home: the folder of an installation.
+        site: the folder with our `sitecustomize`.
+    """
+    engine = Installation(home)
+    return {
+        "PYTHONPATH": f"{site}:{engine.nixl}",
+        "LD_PRELOAD": str(engine.poll_shim),
+        **SMALL_MACHINE,
+    }

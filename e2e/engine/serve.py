@@ -109,7 +109,7 @@ def _start(
         [str(engine.venv / "bin" / "vllm"), "serve", str(model), "--host", "127.0.0.1", *flags],
         env={
             **os.environ,
-            **recipe.environment(engine),
+            **recipe.environment(engine.home, recipe.SITE),
             "TMPDIR": str(folder),
             "VLLM_RPC_BASE_PATH": str(folder),
             "VLLM_CACHE_ROOT": str(cache),

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from e2e.engine import tiny_tokenizer
-from e2e.engine.tiny_tokenizer import END_ID, PAD_ID, VOCABULARY
+from e2e.engine.tiny_tokenizer import END_ID, FIRST_WORD_ID, PAD_ID, VOCABULARY
 
 Arch = Literal["gqa", "mla", "swa"]
 Config = dict[str, Any]
@@ -276,9 +276,8 @@ def _head_for_words(key: str) -> bytes:
 
     The rows of all other tokens are zero, those of the words four times as large as elsewhere.
     """
-    first_word = VOCABULARY - len(tiny_tokenizer.words())
-    zeros = bytes(2 * HIDDEN * first_word)
-    return zeros + _random_bf16(key, HIDDEN * (VOCABULARY - first_word), upper_byte=0x3E)
+    zeros = bytes(2 * HIDDEN * FIRST_WORD_ID)
+    return zeros + _random_bf16(key, HIDDEN * (VOCABULARY - FIRST_WORD_ID), upper_byte=0x3E)
 
 
 def _random_bf16(key: str, count: int, upper_byte: int = 0x3D) -> bytes:

@@ -14,6 +14,7 @@ VOCABULARY = 512
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 PAD_ID = 0
 END_ID = 1
+FIRST_WORD_ID = len(SPECIAL_TOKENS) + 256
 
 _NAMED_WORDS = """
 hello world the a and of to in is are you we it model token prompt answer question cache
@@ -40,7 +41,7 @@ def words() -> list[str]:
         for vowel in "aeiou"
     )
     unique = dict.fromkeys((*_NAMED_WORDS.split(), *syllables))
-    return list(unique)[: VOCABULARY - len(SPECIAL_TOKENS) - 256]
+    return list(unique)[: VOCABULARY - FIRST_WORD_ID]
 
 
 def tokenizer() -> Config:
