@@ -49,9 +49,10 @@ class ApiServer:
         return cls(ApiClient(configuration=settings), on_call)
 
     @property
-    def client(self) -> ApiClient:
-        """The official client, for the parts of its library that want it (leader election)."""
-        return self._client
+    def configuration(self) -> Configuration:
+        """The address and credentials in use."""
+        configuration: Configuration = self._client.configuration
+        return configuration
 
     async def close(self) -> None:
         """Close every connection."""

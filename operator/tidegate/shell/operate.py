@@ -38,7 +38,7 @@ class Operator:
         self._settings = settings
         self._metrics = metrics
         self._queue: WorkQueue[Ref] = WorkQueue(self._pass, settings.concurrency)
-        self._leadership = Leadership(api.client, settings.namespace)
+        self._leadership = Leadership(api, settings.namespace)
         self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
         self._memory = reconcile.Memory()
         self._failed = False
@@ -64,6 +64,8 @@ class Operator:
             raise
         finally:
             await serving.cleanup()
+            if self._settings.leader_election:
+                await self._leadership.resign()
 
     async def _lead(self) -> None:
         for cache in self.cluster.caches():
@@ -87,7 +89,7 @@ class Operator:
             self._metrics.leading.set(0)
 
     def _watch_by_kopf(self) -> Coroutine[Any, Any, None]:
-        configuration = self._api.client.configuration
+        configuration = self._api.configuration
         registry = handlers.registry(
             self.cluster.deployments, self._queue.wake, lambda: _connection(configuration)
         )
@@ -153,9 +155,7 @@ async def run(kubeconfig: str | None, context: str | None, settings: OperatorSet
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
-    _LOG.info(
-        "starting", extra={"component": FIELD_MANAGER, "server": api.client.configuration.host}
-    )
+    _LOG.info("starting", extra={"component": FIELD_MANAGER, "server": api.configuration.host})
     try:
         await task
     except asyncio.CancelledError:
