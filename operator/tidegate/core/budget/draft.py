@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import config_keys
 from tidegate.core.budget import shape as model_shape
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import Layer, ModelShape
@@ -54,6 +55,8 @@ def _from_the_checkpoint(shape: ModelShape) -> Draft:
             "method mtp needs a model whose config.json has num_nextn_predict_layers",
             f"{_FIELD}.method",
         )
+    if shape.model_type.startswith("mimo"):
+        config_keys.not_sized(["model_type"], "the draft layer attends to a window")
     return Draft("mtp", shape.layers[-1:], None)
 
 

@@ -51,6 +51,7 @@ _LIBRARY_KV_HEADS = {
 }
 _LIBRARY_HEAD_DIM = {"qwen3": 128, "glm": 128, "glm4": 128, "seed_oss": 128, "ernie4_5": 128}
 _TIED_BY_DEFAULT = ("gemma", "cohere", "gpt2", "opt", "bloom", "falcon", "starcoder2", "smollm3")
+_GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM")
 _LENGTH_WHEN_UNKNOWN = 2048
 # Scalings whose length config.json already contains; the engine multiplies by the others' factor.
 _LENGTH_IS_SCALED = (
@@ -179,7 +180,11 @@ def _architecture(config: Mapping[str, Any]) -> str:
         return ""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         config_keys.invalid("architectures", "must be a list of names")
-    return names[0] if names else ""
+    if not names:
+        return ""
+    if not any(mark in name for name in names for mark in _GENERATES):
+        config_keys.not_sized(["architectures"], f"{names[0]} does not generate text")
+    return str(names[0])
 
 
 def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:

@@ -46,20 +46,24 @@ _EXPERTS = words(
     moe_shared_expert_intermediate_size"""
 )
 _HARMLESS = _READ_ELSEWHERE | _ARITHMETIC_OF_ATTENTION | _EXPERTS
-# The engine's model library fills these in where config.json is silent; seen in transformers 5.
-_WINDOWED_BY_DEFAULT = {"mistral": 4096, "ministral": 4096}
-_MIXED_BY_DEFAULT = (
-    "gemma2",
-    "gemma3",
-    "gemma4",
-    "gpt_oss",
-    "llama4",
-    "cohere2",
-    "olmo3",
-    "exaone4",
-    "ministral",
-    "afmoe",
+# Model types whose layers are not all full attention, whatever an abridged config.json says.
+_OTHER_STRUCTURES = (
+    (("gemma2", "gemma3", "gemma4", "gpt_oss", "cohere2", "olmo3", "exaone4"), "sliding windows"),
+    (("ministral", "afmoe", "mimo_v2", "step3"), "sliding windows"),
+    (("llama4",), "chunked local attention"),
+    (("deepseek", "kimi", "glm_moe_dsa", "glm5", "glm4_moe_lite", "longcat"), "latent attention"),
+    (("minimax_m3",), "sparse attention"),
+    (("nemotron-nas", "nemotron_nas", "deci"), "layers with KV heads of their own"),
+    (("nemotron_h", "qwen3_next", "qwen3_5", "falcon_h1", "falcon_mamba"), "recurrent layers"),
+    (
+        ("granitemoehybrid", "jamba", "bamba", "zamba", "mamba", "lfm2", "plamo2"),
+        "recurrent layers",
+    ),
+    (("minimax_text", "minimax_m1", "rwkv", "recurrent_gemma"), "recurrent layers"),
 )
+# Where config.json is silent, the engine's model library fills these in (transformers 5).
+_WINDOWED_BY_DEFAULT = {"mistral": 4096}
+_WINDOW_OFF_BY_DEFAULT = ("qwen2", "qwen3", "smollm3", "mimo")
 
 
 def require_full_attention(config: Mapping[str, Any], model_type: str) -> None:
@@ -79,9 +83,11 @@ def require_full_attention(config: Mapping[str, Any], model_type: str) -> None:
 
 
 def _refuse_model_type(config: Mapping[str, Any], model_type: str) -> None:
-    if model_type.startswith(_MIXED_BY_DEFAULT):
-        keys = ["layer_types"] if "layer_types" in config else ["model_type"]
-        config_keys.not_sized(keys, f"{model_type} mixes full and local attention")
+    for prefixes, structure in _OTHER_STRUCTURES:
+        # ministral3 is plain full attention, its elder is not
+        if model_type.startswith(prefixes) and model_type != "ministral3":
+            keys = ["model_type", *(["layer_types"] if config.get("layer_types") else [])]
+            config_keys.not_sized(keys, f"{model_type} has {structure}")
     if config_keys.flag(config, "is_encoder_decoder"):
         config_keys.not_sized(["is_encoder_decoder"], "it has an encoder and cross-attention")
 
@@ -102,7 +108,8 @@ def _refuse_window(config: Mapping[str, Any], model_type: str) -> None:
     if "sliding_window" not in config:
         window = _WINDOWED_BY_DEFAULT.get(model_type)
     # Qwen ships a window together with use_sliding_window: false; the library then drops it.
-    if window and config_keys.flag(config, "use_sliding_window", default=True):
+    is_used = not model_type.startswith(_WINDOW_OFF_BY_DEFAULT)
+    if window and config_keys.flag(config, "use_sliding_window", default=is_used):
         config_keys.not_sized(["sliding_window"], f"it attends to a window of {window} tokens")
 
 
