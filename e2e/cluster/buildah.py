@@ -48,6 +48,7 @@ class Store:
                 "host",
                 "--layers",
                 "--force-rm",
+                f"--cni-config-dir={self._folder / 'cni'}",  # not made in /etc
             ),
             *(
                 word

@@ -22,7 +22,7 @@ Command = Callable[[Cluster, argparse.Namespace], int | None]
 
 def main(words: list[str]) -> int:
     """Run one command and return the exit status."""
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     try:
         return options.command(Cluster(), options) or 0
     except ClusterError as error:
@@ -32,13 +32,14 @@ def main(words: list[str]) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The words that the command understands."""
+    top = argparse.ArgumentParser(
         prog="scripts/cluster",
         description="A real Kubernetes cluster on this machine, for tests.",
         epilog="Settings are TIDEGATE_CLUSTER_* variables: docs/guides/local-cluster.md.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, description: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=description, description=description)
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     child.add_argument("--class", dest="class_name", default="h100-80gb", metavar="CLASS")
     child.add_argument("--start-seconds", type=float, default=0.0, metavar="S")
     add("kubeconfig", _kubeconfig, "print the kubeconfig's path")
-    return parser
+    return top
 
 
 def _up(cluster: Cluster, options: argparse.Namespace) -> None:

@@ -51,6 +51,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   runtime_type = "io.containerd.runc.v2"
 [{runtime}.containerd.runtimes.runc.options]
   SystemdCgroup = false
+  Root = "{state}/runc"
 """
 
 

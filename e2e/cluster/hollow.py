@@ -28,8 +28,11 @@ LABEL = "tidegate-cluster/hollow"
 """On every hollow node, so that they can be found and removed."""
 LEASE_SECONDS = 40
 RENEW_SECONDS = 10.0
-WATCH_SECONDS = 60
+WATCH_SECONDS = 20
+"""Less than the client waits for an event."""
 RETRY_SECONDS = 1.0
+GONE = (404, 409)
+"""A pod that was deleted meanwhile, or that has another uid now."""
 POD_NETWORK = ipaddress.IPv4Network("198.18.0.0/15")
 """Addresses of pods that do not exist: the range for benchmarks, routed nowhere here."""
 
@@ -111,7 +114,10 @@ class HollowNodes:
         for event in client.watch(f"/api/v1/pods?{query}"):
             if event["type"] == "ERROR":
                 return
-            if event["type"] != "DELETED":
+            if event["type"] == "DELETED":
+                uid = event["object"]["metadata"]["uid"]
+                self._seen -= {(uid, True), (uid, False)}
+            else:
                 self._notice(event["object"])
 
     def _notice(self, pod: Document) -> None:
@@ -121,23 +127,35 @@ class HollowNodes:
         is_waiting = pod["status"].get("phase") == "Pending"
         if pod["spec"].get("nodeName") not in self._names or not (is_ending or is_waiting):
             return
-        with self._arrival:
-            if key in self._seen:
-                return
+        if key not in self._seen:
             self._seen.add(key)
-            due = time.monotonic() + (0 if is_ending else self._start_seconds)
+            self._add(pod, 0 if is_ending else self._start_seconds)
+
+    def _add(self, pod: Document, delay_seconds: float) -> None:
+        with self._arrival:
+            due = time.monotonic() + delay_seconds
             heapq.heappush(self._tasks, _Task(due, next(self._numbers), pod))
             self._arrival.notify()
 
     def _work(self, client: Client) -> None:
         for pod in self._due():
-            with contextlib.suppress(ApiError):  # a pod that has gone meanwhile
-                if "deletionTimestamp" in pod["metadata"]:
-                    delete_pod(client, pod)
-                else:
-                    address = str(next(self._addresses))
-                    path = f"{pod_path(pod)}/status"
-                    client.request("PATCH", path, running(pod, address), STRATEGIC_PATCH)
+            try:
+                self._settle(client, pod)
+            except ApiError as error:
+                if error.status not in GONE:
+                    self._add(pod, RETRY_SECONDS)
+                    raise
+            except (OSError, http.client.HTTPException):
+                self._add(pod, RETRY_SECONDS)
+                raise
+
+    def _settle(self, client: Client, pod: Document) -> None:
+        """Do what a kubelet would do for the pod."""
+        if "deletionTimestamp" in pod["metadata"]:
+            delete_pod(client, pod)
+        else:
+            patch = running(pod, str(next(self._addresses)))
+            client.request("PATCH", f"{pod_path(pod)}/status", patch, STRATEGIC_PATCH)
 
     def _due(self) -> Iterator[Document]:
         """Pods whose time has come, until the end."""

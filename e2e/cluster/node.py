@@ -196,6 +196,7 @@ class Node:
 
 
 def existing(settings: Settings) -> list[Node]:
-    """The nodes that were ever started, by number."""
-    numbers = sorted(int(folder.name[1:]) for folder in settings.nodes.glob("n[0-9]*"))
+    """The nodes that were started since the last `reset`, by number."""
+    kubelets = settings.nodes.glob("n[0-9]*/kubelet")
+    numbers = sorted(int(folder.parent.name[1:]) for folder in kubelets)
     return [Node(settings, number) for number in numbers]

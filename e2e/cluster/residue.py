@@ -17,16 +17,18 @@ SYSCTLS = (
 )
 """Settings of the whole machine that a kubelet changes when it starts."""
 
-SHIM_SOCKETS = Path("/run/containerd/s")
-CNI_RESULTS = Path("/var/lib/cni/results")
 CONTAINER_LOGS = Path("/var/log/containers")
-KUBERNETES_FOLDERS = (
-    Path("/usr/libexec/kubernetes/kubelet-plugins/volume/exec"),
+CNI_RESULTS = Path("/var/lib/cni/results")
+SOCKETS = (Path("/run/containerd/s"), Path("/var/lib/kubelet/device-plugins"))
+"""Of the runtime's shims, and of the kubelet for device plugins."""
+FOLDERS = (
     CONTAINER_LOGS,
     CNI_RESULTS,
-    SHIM_SOCKETS,
+    CNI_RESULTS.parent,
+    *SOCKETS,
+    *(folder.parent for folder in SOCKETS),
 )
-KNOWN_PARENTS = 4
+"""Removed when they are empty, in this order."""
 
 
 def save_sysctls(settings: Settings) -> None:
@@ -56,15 +58,16 @@ def remove(settings: Settings) -> None:
     for result in CNI_RESULTS.glob("*"):
         if state in result.read_text(errors="replace"):
             result.unlink()
-    for path in SHIM_SOCKETS.glob("*"):
+    for path in (path for folder in SOCKETS for path in folder.glob("*")):
         if path.is_socket() and not _answers(path):
             path.unlink()
-    for folder in KUBERNETES_FOLDERS:
-        _remove_empty(folder)
+    for folder in FOLDERS:
+        with contextlib.suppress(OSError):  # not empty, or not there
+            folder.rmdir()
 
 
 def _answers(path: Path) -> bool:
-    """Whether a process listens; a shim that was killed leaves a socket that refuses."""
+    """Whether a process listens; one that was killed leaves a socket that refuses."""
     with socket.socket(socket.AF_UNIX) as client:
         try:
             client.connect(str(path))
@@ -73,10 +76,3 @@ def _answers(path: Path) -> bool:
         except OSError:
             return True
     return True
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those above it that only it made exist, while they are empty."""
-    with contextlib.suppress(OSError):
-        for path in (folder, *folder.parents[:KNOWN_PARENTS]):
-            path.rmdir()

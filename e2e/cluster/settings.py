@@ -42,11 +42,6 @@ class Networks:
         return f"{self.lan}.1"
 
     @property
-    def lan_cidr(self) -> str:
-        """The network of the host side and the nodes."""
-        return f"{self.lan}.0/24"
-
-    @property
     def services_cidr(self) -> str:
         """The network of ClusterIPs."""
         return f"{self.services}.0/24"
