@@ -25,13 +25,9 @@ def fill(template: str, values: dict[str, Any]) -> dict[str, Any]:
     Raises:
         jinja2.UndefinedError: The template names a value that is not given.
     """
-    document: dict[str, Any] = json.loads(_read(text(template, values)))
+    filled = _environment().get_template(template).render(values)
+    document: dict[str, Any] = json.loads(_read(filled))
     return document
-
-
-def text(template: str, values: dict[str, Any]) -> str:
-    """Fill a template and return its text."""
-    return _environment().get_template(template).render(values)
 
 
 def quoted(value: Any, **options: Any) -> str:
@@ -40,8 +36,13 @@ def quoted(value: Any, **options: Any) -> str:
     Characters beyond the basic plane stay as they are: JSON's own escape of them, two surrogates,
     means something else in YAML.
     """
-    written = json.dumps(value, ensure_ascii=False, **options)
+    written = json.dumps(value, ensure_ascii=False, default=_no_value, **options)
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+
+
+def _no_value(value: object) -> None:
+    """Refuse what JSON does not have: above all a value that was not given, by its name."""
+    raise TypeError(f"{value} ({type(value).__name__}) is no value of a document")
 
 
 @lru_cache(maxsize=1024)
@@ -65,5 +66,6 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # the documents are YAML; `tojson` quotes
     )
+    environment.globals.clear()  # `namespace` among them would stand in for a missing value
     environment.policies["json.dumps_function"] = quoted
     return environment
