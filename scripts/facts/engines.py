@@ -1,6 +1,6 @@
 """Turns the text of `vllm serve --help=all` into the flags of operator/tidegate/facts/data/engines.
 
-    scripts/facts/engines.py VERSION HELP_FILE [--metrics METRICS_FILE]
+    python scripts/facts/engines.py VERSION HELP_FILE [--metrics METRICS_FILE]
 
 Names, value types, choices and defaults are taken from the help text; its prose is not. What the
 text does not tell (the type of a value without a default, attention backends, batch defaults,

@@ -1,6 +1,6 @@
 """Turns a list of observed cards into operator/tidegate/facts/data/gpus.json.
 
-    scripts/facts/gpus.py CARDS.jsonl
+    python scripts/facts/gpus.py CARDS.jsonl
 
 Each line of the input is one card: its labels with where they were seen, the totals that programs
 printed, and speed figures. What the lines do not say in a form that a program can use (memory

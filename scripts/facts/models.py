@@ -1,6 +1,6 @@
 """Turns copies of config.json into operator/tidegate/facts/data/models.
 
-    scripts/facts/models.py --configs FOLDER --reduced REDUCED.json
+    python scripts/facts/models.py --configs FOLDER --reduced REDUCED.json
 
 FOLDER holds full configs and an INDEX.json that says where each comes from; REDUCED.json holds by
 model id the few keys that somebody kept of a config. Which ids share a config, and what the copies

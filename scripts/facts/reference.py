@@ -1,6 +1,6 @@
 """Writes the tables of docs/reference/gpus.md and docs/reference/engines.md from the catalogues.
 
-    scripts/facts/reference.py [--check]
+    python scripts/facts/reference.py [--check]
 
 With --check nothing is written; the exit code is 1 where a page differs from its data.
 """

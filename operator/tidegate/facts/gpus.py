@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tidegate.api.figures import Figure, estimated, measured
-from tidegate.api.figures import How as _How
+from tidegate.api.figures import Figure, How, estimated, measured
 from tidegate.facts import package_data
 from tidegate.facts.cloud_labels import CloudGpu, from_cloud_labels
 
@@ -192,7 +191,7 @@ def _total(variant: dict[str, Any], label_memory_mib: int | None) -> Figure:
     if label_bytes and _is_old_driver(variant, label_memory_mib or 0, seen["value"]):
         low, likely, high = (round(label_bytes * ratio) for ratio in _OLD_DRIVER_RATIO)
         return estimated(likely, low, high, "the label of an old driver is close to CUDA's total")
-    return Figure(seen["value"], seen["low"], seen["high"], _How.MEASURED, seen["source"])
+    return Figure(seen["value"], seen["low"], seen["high"], How.MEASURED, seen["source"])
 
 
 def _is_old_driver(variant: dict[str, Any], label_memory_mib: int, total_bytes: int) -> bool:
