@@ -10,6 +10,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]{1,2})?([A-Za-z]*)", re.ASCII
 )
+_SIZE = re.compile(text.SIZE.pattern, re.ASCII)
 _LONGEST = 64
 """Characters of the longest quantity that is read; the API server's own numbers have 19 digits."""
 _EXACT = Context(prec=2 * _LONGEST + 99)
@@ -48,7 +49,9 @@ def parse_quantity(value: str | int | float) -> Decimal:
 def parse_bytes(value: object) -> int:
     """Read a quantity as whole bytes, from 0 to 1Pi."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError("must be a quantity such as 40Gi, or a whole number of bytes")
+        raise ValueError(text.SIZE.says)
+    if isinstance(value, str) and not _SIZE.fullmatch(value):
+        raise ValueError(text.SIZE.says)
     number = parse_quantity(value)
     if number != number.to_integral_value():
         raise ValueError("must be a whole number of bytes, such as 40Gi")

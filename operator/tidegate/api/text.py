@@ -95,6 +95,11 @@ QUANTITY = Form(
     r"^\+?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE])?$",
     "must be a quantity such as 40Gi or 500m",
 )
+SIZE = Form(
+    r"^([0-9]{1,16}([eE]\+?[0-9]{1,2}|[KMGTP]i|[kMGTP])?|"
+    r"[0-9]{1,16}\.[0-9]{1,12}([KMGTP]i|[kMGTP]))$",
+    "must be a size in bytes such as 40Gi, 1.5Gi or 42949672960",
+)
 
 FORMS: tuple[Form, ...] = (
     LINE,
@@ -119,6 +124,7 @@ FORMS: tuple[Form, ...] = (
     WHOLE_SECONDS,
     PERCENTAGE,
     QUANTITY,
+    SIZE,
 )
 SENTENCES: dict[str, str] = {form.pattern: form.says for form in FORMS}
 """What to say, by the pattern that a text missed."""

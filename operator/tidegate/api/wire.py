@@ -123,15 +123,15 @@ Bytes = Annotated[
     WithJsonSchema(
         {
             **_INT_OR_STRING,
-            "pattern": text.QUANTITY.pattern,
+            "pattern": text.SIZE.pattern,
             "minimum": 1,
             "maximum": MAX_BYTES,
             **rules(
                 rule(
-                    "type(self) == int || !isQuantity(self) || (quantity(self).isInteger() && "
-                    "quantity(self).isGreaterThan(quantity('0')) && "
+                    "type(self) == int || !isQuantity(self) || "
+                    "(quantity(self).isGreaterThan(quantity('0')) && "
                     "!quantity(self).isGreaterThan(quantity('1Pi')))",
-                    "must be a whole number of bytes from 1 to 1Pi, such as 40Gi",
+                    "must be from 1 to 1Pi",
                 )
             ),
         }
