@@ -68,7 +68,7 @@ def grow(board: Board, room: Room) -> None:
     """Ask for new pods where GPUs are free, the least advanced pool first, within the surge."""
     open_slices = [of for of in board.slices if board.deficit(of)]
     while open_slices:
-        open_slices.sort(key=lambda of: (_progress(board, of.pool), of.pool, of.name))
+        open_slices.sort(key=lambda of: _urgency(board, of))
         grown = next((of for of in open_slices if _grow_by_one(board, room, of)), None)
         if grown is None:
             return
@@ -76,19 +76,25 @@ def grow(board: Board, room: Room) -> None:
 
 
 def _grow_by_one(board: Board, room: Room, of: Slice) -> bool:
-    if _surge_is_used_up(board, of.pool) or not room.take(of.nodes, of.gpus, 1):
+    if not _surge_left(board, of.pool) or not room.take(of.nodes, of.gpus, 1):
         return False
     board.ask[of.name] += 1
     return True
 
 
-def _progress(board: Board, pool: str) -> float:
-    return board.asked_in(pool, board.revision) / max(1, board.pools[pool].replicas)
+def _urgency(board: Board, of: Slice) -> tuple[bool, float, str, str]:
+    """Order pools: one that misses pods first, so that it gets back the GPU that it gave."""
+    progress = board.asked_in(of.pool, board.revision) / max(1, board.pools[of.pool].replicas)
+    return (not _is_short(board, of.pool), progress, of.pool, of.name)
 
 
-def _surge_is_used_up(board: Board, pool: str) -> bool:
+def _is_short(board: Board, pool: str) -> bool:
+    return board.held(pool) < board.pools[pool].replicas
+
+
+def _surge_left(board: Board, pool: str) -> int:
     limit = board.pools[pool]
-    return board.held(pool) >= limit.replicas + limit.surge
+    return max(0, limit.replicas + limit.surge - board.held(pool))
 
 
 def starting(board: Board) -> bool:
@@ -108,18 +114,22 @@ def find_blocked(board: Board, room: Room) -> list[Blocked]:
         for node, pods in of.ending_on.items():
             coming[node] = coming.get(node, 0) + pods * of.gpus
     ahead = room.with_more(coming)
-    return [blocked for of in board.slices if (blocked := _blocked(board, ahead, of))]
+    wanted = sorted((of for of in board.slices if of.target), key=lambda of: _urgency(board, of))
+    return [blocked for of in wanted if (blocked := _blocked(board, ahead, of))]
 
 
 def _blocked(board: Board, ahead: Room, of: Slice) -> Blocked | None:
     wanted = board.deficit(of)
     refused = min(of.refused, board.unready(of))
-    if not of.target or not wanted + refused:
+    if not wanted + refused:
         return None
-    if board.held(of.pool) > board.pools[of.pool].replicas and starting(board):
-        return None  # a surge pod is on its way: old ones go when it is ready
-    if wanted and _surge_is_used_up(board, of.pool):
+    patient = board.pools[of.pool].surge and not _is_short(board, of.pool)
+    if patient and (starting(board) or leaving(board)):
+        return None  # no pod of this pool is missing, and what is under way will make room
+    allowed = _surge_left(board, of.pool)
+    if wanted and not allowed:
         return None if _leaves_pool(board, of.pool) else Blocked(of, wanted, "surge")
+    wanted = min(wanted, allowed)
     wanted -= ahead.take(of.nodes, of.gpus, wanted)
     if not wanted + refused or _leaves_nodes(board, of.nodes):
         return None
