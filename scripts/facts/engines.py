@@ -44,8 +44,9 @@ def read_options(text: str) -> list[tuple[str, str, str]]:
     return [(group, heading, prose) for group, heading, prose in options]
 
 
-def make_flag(group: str, heading: str, prose: str, types: dict[str, str]) -> tuple[str, Any]:
+def make_flag(group: str, heading: str, prose: str, rules: dict[str, Any]) -> tuple[str, Any]:
     """Return (name, facts) of one option."""
+    types = rules["types"]
     spellings, value = _split_heading(heading)
     longs = [spelling for spelling in spellings if spelling.startswith("--")]
     name = types.get(f"name:{longs[0]}", longs[0])
@@ -65,7 +66,7 @@ def make_flag(group: str, heading: str, prose: str, types: dict[str, str]) -> tu
     if choices:
         is_integer = flag["type"] == "int"
         flag["choices"] = [int(choice) if is_integer else choice for choice in choices]
-        flag["choicesAreOpen"] = not are_enforced
+        flag["choicesAreOpen"] = not are_enforced or name in rules["openChoices"]
     if not flag.get("optionalValue", True):
         del flag["optionalValue"]
     flag["default"] = _default(default_text)
@@ -142,8 +143,7 @@ def _default(text: str | None) -> Any:
 
 def make_engine(version: str, help_text: str, rules: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of one version: flags from the help text, the rest from the rules."""
-    types = rules["types"]
-    flags = dict(make_flag(*option, types) for option in read_options(help_text))
+    flags = dict(make_flag(*option, rules) for option in read_options(help_text))
     facts = {**rules["common"], **rules["versions"][version]}
     return {
         "version": version,

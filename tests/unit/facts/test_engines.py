@@ -318,3 +318,8 @@ def test_a_value_that_the_engine_would_not_take_is_refused(name, text):
 def test_choices_that_a_plugin_may_extend_are_not_enforced():
     assert NEW.flags["--kv-cache-dtype"].read("from_a_plugin") == "from_a_plugin"
     assert isinstance(NEW.flags["--kv-cache-dtype"], Flag)
+
+
+def test_a_value_that_only_the_engine_can_judge_is_left_to_it():
+    assert OLD.flags["--tool-call-parser"].read("from_a_plugin") == "from_a_plugin"
+    assert OLD.flags["--moe-backend"].read("FlashInfer-CUTLASS") == "FlashInfer-CUTLASS"
