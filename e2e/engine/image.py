@@ -124,7 +124,8 @@ def _add_engine(engine: Installation, root: Path) -> None:
 _PROGRAM = f"""#!{HOME}/venv/bin/python3
 import sys
 from vllm.entrypoints.cli.main import main
-sys.exit(main())
+if __name__ == "__main__":  # the engine's processes import this file too
+    sys.exit(main())
 """
 
 

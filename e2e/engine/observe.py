@@ -61,7 +61,9 @@ def observe_engine(url: str) -> Facts:
     }
     refusals["broken JSON"] = _answer("POST", f"{url}/v1/completions", b"{")
     scraped = metrics.scrape(url)
+    _, _, version = _exchange("GET", f"{url}/version", None)
     return {
+        "version": json.loads(version)["version"],
         "answers": answers,
         "refusals": refusals,
         "cache_config_info": scraped.labels(CACHE_INFO),
