@@ -95,13 +95,28 @@ def wait_for(state: Path, log: Path) -> None:
 
 
 def import_images(root: Path, state: Path, tars: list[Path]) -> None:
-    """Import the images of tars that the node does not have yet."""
+    """Import the images of tars that the node does not have yet, in place of older ones."""
+    command = ("ctr", "-a", str(socket(state)), "-n", "k8s.io", "images")
+    is_new = False
     for tar in tars:
         archive = read(tar)
         if not _has(root, archive):
-            host.run("ctr", "-a", socket(state), "-n", "k8s.io", "images", "import", tar)
+            host.run(*command, "import", tar)
+            is_new = True
             for reference, identity in archive.images.items():
                 host.write_if_changed(_record(root, reference), identity)
+    if is_new and (old := nameless(host.run(*command, "list"))):
+        host.run(*command, "rm", *old)
+
+
+def nameless(listing: str) -> list[str]:
+    """Images in a listing of `ctr` that no name refers to any more, as after a newer import.
+
+    The runtime keeps an entry by digest for each image that it ever had, and so its content.
+    """
+    entries = [line.split()[:3] for line in listing.splitlines()[1:]]
+    named = {digest for name, _, digest in entries if not name.startswith("sha256:")}
+    return [name for name, _, digest in entries if digest not in named]
 
 
 def _has(root: Path, archive: Archive) -> bool:

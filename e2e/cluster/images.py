@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import stat
 import tempfile
@@ -31,6 +32,8 @@ OPERATOR_CONTEXT = (
 """What `operator/Dockerfile` copies; `operator/Dockerfile.dockerignore` says the same."""
 FILE_DATE = 1577836800
 """Modification time of every file of a build context: 2020-01-01; a zip can't hold much older."""
+KEPT_VERSIONS = 3
+"""Tars of one image that stay in the cache."""
 FORMAT = "1"
 """Changes when this module makes another image of the same inputs."""
 
@@ -197,4 +200,13 @@ def _cached(
                 new = tar.with_suffix(".new")
                 make(new)
                 new.replace(tar)
+                for old in outdated(folder, name):
+                    old.unlink(missing_ok=True)
     return tar
+
+
+def outdated(folder: Path, name: str) -> list[Path]:
+    """Tars of an image in the cache beyond the newest few."""
+    pattern = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tar")
+    tars = [tar for tar in folder.glob("*.tar") if pattern.fullmatch(tar.name)]
+    return sorted(tars, key=lambda tar: tar.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]

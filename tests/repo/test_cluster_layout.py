@@ -341,6 +341,26 @@ def test_only_what_is_included_belongs_to_the_context(context):
     ]
 
 
+def test_the_cache_keeps_the_newest_versions_of_an_image_and_other_images(tmp_path):
+    names = [f"a-{number:016x}.tar" for number in range(images.KEPT_VERSIONS + 2)]
+    for age, name in enumerate([*names, f"a-b-{0:016x}.tar"]):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    assert [tar.name for tar in images.outdated(tmp_path, "a")] == names[images.KEPT_VERSIONS :]
+
+
+def test_an_image_that_lost_its_name_to_a_newer_one_is_removed():
+    listing = "\n".join(
+        [
+            "REF TYPE DIGEST SIZE PLATFORMS LABELS",
+            "localhost/a:1 application/x sha256:new 1 MiB linux/amd64 -",
+            "sha256:config-of-new application/x sha256:new 1 MiB linux/amd64 -",
+            "sha256:config-of-old application/x sha256:old 1 MiB linux/amd64 -",
+        ]
+    )
+    assert containerd.nameless(listing) == ["sha256:config-of-old"]
+
+
 def test_docker_and_the_cluster_build_the_operator_from_the_same_files():
     ignore = (ROOT / "operator" / "Dockerfile.dockerignore").read_text().splitlines()
     allowed = [line.removeprefix("!") for line in ignore if line.startswith("!")]
