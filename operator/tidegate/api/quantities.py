@@ -18,6 +18,8 @@ _EXACT = Context(prec=2 * _LONGEST + 99)
 _DURATION = re.compile(text.DURATION.pattern, re.ASCII)
 _DURATION_PART = re.compile(r"([0-9.]+)(h|ms|m|s)", re.ASCII)
 _DURATION_SECONDS = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
+LONGEST_DURATION = 32
+"""Characters; the same bound stands in the schema."""
 MAX_BYTES = 2**50
 MAX_DURATION_SECONDS = 24 * 3600
 MAX_RESOURCE = 2**60
@@ -117,7 +119,9 @@ def parse_duration(value: object) -> float:
     """Read a Go duration (`1h30m`, `250ms`) as seconds, from 0 to 24 hours."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError("must be a duration with its unit, such as 30s; a number has none")
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+    if not isinstance(value, str) or len(value) > LONGEST_DURATION:
+        raise ValueError(text.DURATION.says)
+    if not _DURATION.fullmatch(value):
         raise ValueError(text.DURATION.says)
     seconds = sum(Decimal(n) * _DURATION_SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
     if seconds > MAX_DURATION_SECONDS:

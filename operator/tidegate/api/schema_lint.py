@@ -75,7 +75,7 @@ def _type_faults(schema: Mapping[str, Any]) -> Iterator[str]:
     if int_or_string:
         if "type" in schema or schema.get("anyOf", _INT_OR_STRING) != _INT_OR_STRING:
             yield "an int-or-string has no type, and anyOf integer and string"
-    elif schema.get("type") not in _VALUES:
+    elif str(schema.get("type")) not in _VALUES:
         yield f"type must be one of {', '.join(sorted(_VALUES))}"
     elif "anyOf" in schema:
         yield "anyOf is for an int-or-string only; write one optional block for each kind"

@@ -17,6 +17,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from tidegate.api import text
 from tidegate.api.quantities import (
+    LONGEST_DURATION,
     MAX_BYTES,
     MAX_DURATION_SECONDS,
     canonical_quantity,
@@ -147,7 +148,7 @@ Seconds = Annotated[
         {
             "type": "string",
             "pattern": text.DURATION.pattern,
-            "maxLength": 32,
+            "maxLength": LONGEST_DURATION,
             **rules(
                 rule(
                     f"!{matches('self', text.DURATION.pattern)} || "
@@ -168,7 +169,7 @@ WholeSeconds = Annotated[
         {
             "type": "string",
             "pattern": text.WHOLE_SECONDS.pattern,
-            "maxLength": 32,
+            "maxLength": LONGEST_DURATION,
             **rules(
                 rule(
                     f"!{matches('self', text.WHOLE_SECONDS.pattern)} || "
