@@ -1,13 +1,10 @@
 """The peak of one step: what the engine measures with a dummy batch of max_num_batched_tokens."""
 
-from collections.abc import Callable
-
 from tidegate.api.figures import Figure, estimated, measured
 from tidegate.core.budget import bands
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.feed_forward import Dense
 from tidegate.core.budget.shape import Layer, ModelShape, element_bytes
-from tidegate.facts import budget_terms
 
 
 def of(
@@ -21,7 +18,7 @@ def of(
     if measured_bytes is not None:
         return measured(measured_bytes, "spec.budget.activations")
     size = element_bytes(dtype)
-    sampler = bands.sampler_term(engine.version)
+    sampler = bands.term("samplerBytesPerLogit", engine.version)
     # Without a hidden size (an abridged config) the width of all heads stands in for it.
     hidden = shape.hidden_size or _width_of_heads(shape)
     states = engine.max_num_batched_tokens * hidden * size
@@ -31,7 +28,7 @@ def of(
     def peak(copies: float, bytes_per_logit: float) -> int:
         return round(max(copies * states + widest, states + logits * bytes_per_logit))
 
-    copies = budget_terms.term("activationsHiddenCopies")
+    copies = bands.term("activationsHiddenCopies", engine.version)
     source = (
         f"{engine.max_num_batched_tokens} batched tokens, {engine.max_num_seqs} sequences, "
         f"vocabulary of {shape.vocab_size}"
@@ -67,7 +64,4 @@ def _width_of_heads(shape: ModelShape) -> int:
 
 
 def _encoder() -> Figure:
-    def term(value: Callable[[str], float]) -> float:
-        return value("encoderPeak")
-
-    return bands.spread(term, "the vision encoder's dummy inputs")
+    return bands.spread(lambda value: value("encoderPeak"), "the vision encoder's dummy inputs")

@@ -1,35 +1,43 @@
-"""Constants of the budget with their bands, and the engine versions that they hold for."""
+"""Constants of the budget with their bands, by the engine version that they hold for.
+
+A constant may stand in the data several times: `name` is of the newest engines, and
+`nameBefore0.21` of those before 0.21 (the smallest such version above the engine's counts).
+"""
 
 from collections.abc import Callable
+from functools import cache
 
 from tidegate.api.figures import Figure, estimated
 from tidegate.facts import budget_terms
 from tidegate.facts.budget_terms import Term
 
+NEWEST = ""
+
+
+def term(name: str, version: str = NEWEST) -> Term:
+    """Return a constant as it is for an engine version.
+
+    Raises:
+        KeyError: there is no such constant: a bug.
+    """
+    release = _release(version)
+    for before, era in _eras(name):
+        if release < before:
+            return budget_terms.term(era)
+    return budget_terms.term(name)
+
 
 def spread(
-    arithmetic: Callable[[Callable[[str], float]], float], source: str, floor: int = 0
+    arithmetic: Callable[[Callable[[str], float]], float], source: str, version: str = NEWEST
 ) -> Figure:
-    """Return the figure of a formula over terms: all at their values, all low, all high.
+    """Return the figure of a formula over constants: all at their values, all low, all high.
 
-    `arithmetic` is given a function from a term's name to a number, and must grow with each term.
+    `arithmetic` is given a function from a constant's name to a number, and must grow with each.
     """
-    likely = arithmetic(lambda name: budget_terms.term(name).value)
-    low = arithmetic(lambda name: budget_terms.term(name).low)
-    high = arithmetic(lambda name: budget_terms.term(name).high)
-    return estimated(
-        max(floor, round(likely)), max(floor, round(low)), max(floor, round(high)), source
-    )
-
-
-def sampler_term(version: str) -> Term:
-    """Return what the sampler takes for each logit in an engine version; it shrank twice."""
-    release = _release(version)
-    if release < (0, 11):
-        return budget_terms.term("samplerBytesPerLogitBefore0.11")
-    if release < (0, 21):
-        return budget_terms.term("samplerBytesPerLogitBefore0.21")
-    return budget_terms.term("samplerBytesPerLogit")
+    likely = arithmetic(lambda name: term(name, version).value)
+    low = arithmetic(lambda name: term(name, version).low)
+    high = arithmetic(lambda name: term(name, version).high)
+    return estimated(round(likely), round(low), round(high), source)
 
 
 def counts_cuda_graphs(version: str) -> bool:
@@ -38,10 +46,19 @@ def counts_cuda_graphs(version: str) -> bool:
 
 
 def keeps_sampler_state(version: str) -> bool:
-    """Tell whether the engine's model runner keeps counts per sequence (runner V2)."""
+    """Tell whether the model runner keeps counts of tokens per sequence (V2, seen in 0.32)."""
     return _release(version) >= (0, 30)
 
 
+@cache
+def _eras(name: str) -> tuple[tuple[tuple[int, int], str], ...]:
+    """Return the versions before which a constant was another one, smallest first."""
+    prefix = f"{name}Before"
+    eras = (one for one in budget_terms.term_names() if one.startswith(prefix))
+    return tuple(sorted((_release(era.removeprefix(prefix)), era) for era in eras))
+
+
+@cache
 def _release(version: str) -> tuple[int, int]:
     parts = version.split(".")
     try:

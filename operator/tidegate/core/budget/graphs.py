@@ -18,6 +18,7 @@ def of(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int, i
     return bands.spread(
         lambda value: graphs * layers * value("graphBytesPerLayer"),
         f"{graphs} graphs of {layers} layers",
+        engine.version,
     )
 
 

@@ -6,8 +6,18 @@ from typing import Any
 
 from tidegate.core.budget import config_keys
 
-# What the engine does when it quantises a 16 bit checkpoint while loading, bytes per element.
-_ON_LOAD = {"fp8": 1.0, "fp8_per_tensor": 1.0, "fp8_per_block": 1.0, "bitsandbytes": 0.5625}
+# Bytes per element by --quantization, where config.json does not tell: what is quantised while
+# loading, and the usual 4 bits in groups of 128 of AWQ and GPTQ.
+_BY_FLAG = {
+    "fp8": 1.0,
+    "fp8_per_tensor": 1.0,
+    "fp8_per_block": 1.0,
+    "bitsandbytes": 0.5 + 4 / 64,
+    "awq": 0.5 + 2.5 / 128,
+    "awq_marlin": 0.5 + 2.5 / 128,
+    "gptq": 0.5 + 2.5 / 128,
+    "gptq_marlin": 0.5 + 2.5 / 128,
+}
 # modelopt's names for the type of the KV cache, as the engine spells them.
 _KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
@@ -50,9 +60,9 @@ def read(config: Mapping[str, Any], text: Mapping[str, Any]) -> Quantization | N
     )
 
 
-def on_load(method: str) -> Quantization | None:
-    """Return what --quantization does to a 16 bit checkpoint; None for an unknown method."""
-    size = _ON_LOAD.get(method)
+def by_flag(method: str) -> Quantization | None:
+    """Return what --quantization alone tells of the weights; None for an unknown method."""
+    size = _BY_FLAG.get(method)
     return None if size is None else Quantization(method, size)
 
 

@@ -18,6 +18,7 @@ def outside(engine: EngineConfig) -> Figure:
     return bands.spread(
         lambda value: value("contextBytes") + peers * value("collectivesBytes"),
         "CUDA context and NCCL, before the engine's first look",
+        engine.version,
     )
 
 
@@ -33,4 +34,5 @@ def inside(shape: ModelShape, engine: EngineConfig) -> Figure:
             + kept * value("samplerStateBytesPerLogit")
         ),
         "libraries, collectives and tables per sequence",
+        engine.version,
     )

@@ -1,9 +1,8 @@
 """Does a prefill/decode split pay: the time to move a prompt's KV beside the time to compute it."""
 
-from tidegate.core.budget import weights
+from tidegate.core.budget import bands, weights
 from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
-from tidegate.facts import budget_terms
 from tidegate.facts.gpus import Gpu
 
 
@@ -37,5 +36,5 @@ def prefill_seconds(
     )
     operations = 2 * active * tokens + scores * pairs
     seconds_at_full_rate = operations / (gpu.bf16_flops * tensor_parallel)
-    efficiency = budget_terms.term("prefillEfficiency")
+    efficiency = bands.term("prefillEfficiency")
     return seconds_at_full_rate / efficiency.high, seconds_at_full_rate / efficiency.low

@@ -140,7 +140,7 @@ def _sizes(shape: ModelShape, engine: EngineConfig, dtype: str) -> _Sizes:
 def _quantization(shape: ModelShape, engine: EngineConfig) -> Quantization | None:
     if shape.quantization is not None or engine.quantization is None:
         return shape.quantization
-    found = quantization.on_load(engine.quantization)
+    found = quantization.by_flag(engine.quantization)
     if found is None:
         raise Refused(
             Reason.MODEL_NOT_SIZED,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tidegate.api.reasons import Reason
 from tidegate.core.budget import pool, shape
 from tidegate.core.budget.engine_config import EngineConfig, Speculative
