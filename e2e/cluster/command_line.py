@@ -4,10 +4,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 
 from . import binaries, hollow, images, network, node_classes
-from .api import Document
+from .api import ApiError, Document
 from .cluster import Cluster
 from .errors import ClusterError
 
@@ -27,6 +28,9 @@ def main(words: list[str]) -> int:
         return options.command(Cluster(), options) or 0
     except ClusterError as error:
         print(f"cluster: error: {error}", file=sys.stderr)
+        return 1
+    except (ApiError, OSError, HTTPException) as error:
+        print(f"cluster: error: {error}; see `scripts/cluster status`", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

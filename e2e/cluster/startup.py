@@ -1,6 +1,7 @@
 """Starting the daemons in order, and knowing when each part is ready."""
 
 import datetime
+import functools
 import time
 
 from . import containerd, control_plane, host, images
@@ -75,7 +76,7 @@ def start_nodes(settings: Settings, supervisor: Supervisor, nodes: list[Node]) -
         for node in nodes:
             limit = since if node.name in fresh else None
             host.wait_until(
-                lambda name=node.name, limit=limit: is_ready(client, name, limit),  # type: ignore[misc]
+                functools.partial(is_ready, client, node.name, limit),
                 f"ready node {node.name}",
                 NODES_SECONDS,
                 settings.logs,
