@@ -2,12 +2,15 @@
 
 import argparse
 import difflib
+import subprocess
 import sys
 from pathlib import Path
 
 from tidegate.api import generated
 
 TOP = Path(__file__).resolve().parents[1]
+OTHER_GENERATORS = ("scripts/facts/reference.py",)
+"""Programs that write their own pages, and that know --check as well."""
 
 
 def main() -> int:
@@ -25,7 +28,13 @@ def main() -> int:
             print(f"wrote {path}")
     if check and stale:
         print(f"not current: {', '.join(stale)}; run scripts/generate", file=sys.stderr)
-    return 1 if check and stale else 0
+    others = [_run(program, check) for program in OTHER_GENERATORS]
+    return 1 if (check and stale) or any(others) else 0
+
+
+def _run(program: str, check: bool) -> int:
+    arguments = ["--check"] if check else []
+    return subprocess.run([sys.executable, TOP / program, *arguments], check=False).returncode
 
 
 def _read(path: str) -> str | None:

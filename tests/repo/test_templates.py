@@ -1,0 +1,46 @@
+"""Users' text is data: it reaches a manifest through `tojson` and in no other way."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted((TOP / "templates").iterdir())
+EXPRESSION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
+STATEMENT = re.compile(r"\{%-?\s*(.*?)\s*-?%\}", re.DOTALL)
+SAFE = re.compile(r"\s*[\w.]+\s*\|\s*tojson\s*")
+PRESENCE = re.compile(r"if \w+( is (not )?none)?|endif|else|for \w+ in \w+|endfor")
+
+
+def unsafe(template: str) -> list[str]:
+    """Return what a template does beyond writing a value as JSON and asking whether it is there."""
+    written = [e for e in EXPRESSION.findall(template) if not SAFE.fullmatch(e)]
+    decided = [s for s in STATEMENT.findall(template) if not PRESENCE.fullmatch(s)]
+    return written + decided
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_every_value_is_written_as_json_and_nothing_is_computed(template):
+    assert unsafe(template.read_text(encoding="utf-8")) == []
+
+
+def test_there_are_templates_and_nothing_else():
+    assert TEMPLATES
+    assert {path.suffixes[-1] for path in TEMPLATES} == {".j2"}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "name: {{ name }}",
+        'name: "{{ name | tojson }}-{{ suffix }}"',
+        "replicas: {{ (count + 1) | tojson }}",
+        "name: {{ name | tojson | safe }}",
+        "{% if replicas > 1 %}{% endif %}",
+        "{% set a = b %}",
+        "{% include other %}",
+    ],
+)
+def test_what_would_let_text_become_structure_is_found(template):
+    assert unsafe(template) != []
