@@ -1,0 +1,122 @@
+"""The verdict on each condition.
+
+kstatus reads them so: Stalled=True is a failure, Reconciling=True is under way, neither of them
+with Ready=True and the right observedGeneration is current. So both are never True together.
+"""
+
+from collections.abc import Sequence
+
+from tidegate.api.conditions import Condition, ConditionType
+from tidegate.api.reasons import Reason
+from tidegate.core.rollout.slices import State
+from tidegate.core.status import deadline
+from tidegate.core.status.conditions import Verdict
+from tidegate.core.status.seen import Seen
+
+_UNDER_WAY = {
+    State.STARTING: Reason.PODS_STARTING,
+    State.SCALING: Reason.SCALING,
+    State.ROLLING: Reason.ROLLING_OUT,
+    State.BLOCKED: Reason.NO_ROOM_TO_ROLL,
+}
+_NO_BUDGET = (Reason.WEIGHTS_DO_NOT_FIT, Reason.BUDGET_TOO_SMALL, Reason.NODE_TOO_SMALL)
+
+
+def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verdict]:
+    """Return what each condition is to say, Ready first."""
+    stalled = _stalled(seen, previous, now)
+    return [
+        _ready(seen),
+        _reconciling(seen, stalled.status == "True"),
+        stalled,
+        _budget_fits(seen),
+        _available(seen),
+    ]
+
+
+def _ready(seen: Seen) -> Verdict:
+    ready = ConditionType.READY
+    if seen.trouble is not None:
+        return Verdict(ready, "False", seen.trouble.reason, seen.trouble.message)
+    state, message = _progress(seen)
+    if state == State.SETTLED:
+        wanted = any(pool.desired for pool in seen.pools)
+        reason = Reason.READY if wanted else Reason.SCALED_TO_ZERO
+        return Verdict(ready, "True", reason, message)
+    if seen.cause is not None:
+        return Verdict(ready, "False", seen.cause.reason, seen.cause.message)
+    return Verdict(ready, "False", _UNDER_WAY[state], message)
+
+
+def _reconciling(seen: Seen, is_stalled: bool) -> Verdict:
+    kind = ConditionType.RECONCILING
+    if seen.trouble is not None:
+        waits = seen.trouble.waits
+        return Verdict(
+            kind, "True" if waits else "False", seen.trouble.reason, seen.trouble.message
+        )
+    state, message = _progress(seen)
+    if state == State.SETTLED:
+        return Verdict(kind, "False", Reason.SETTLED, "The cluster matches the spec.")
+    return Verdict(kind, "False" if is_stalled else "True", _UNDER_WAY[state], message)
+
+
+def _stalled(seen: Seen, previous: Sequence[Condition], now: float) -> Verdict:
+    kind = ConditionType.STALLED
+    if seen.trouble is not None:
+        if seen.trouble.waits:
+            return Verdict(kind, "False", seen.trouble.reason, "It goes on by itself.")
+        return Verdict(kind, "True", seen.trouble.reason, seen.trouble.message)
+    state, message = _progress(seen)
+    if state == State.SETTLED:
+        return Verdict(kind, "False", Reason.SETTLED, "The cluster matches the spec.")
+    if state == State.BLOCKED:
+        return Verdict(kind, "True", Reason.NO_ROOM_TO_ROLL, message)
+    if deadline.idle_seconds(seen, previous, now) is not None:
+        limit = f"{seen.progress_deadline_seconds:g} s (rollout.progressDeadline)"
+        why = f"; {seen.cause.message}" if seen.cause else ""
+        return Verdict(
+            kind,
+            "True",
+            Reason.PROGRESS_DEADLINE_EXCEEDED,
+            f"No progress within {limit}: {message}{why}",
+        )
+    return Verdict(kind, "False", _UNDER_WAY[state], "It goes on by itself.")
+
+
+def _budget_fits(seen: Seen) -> Verdict:
+    kind, trouble = ConditionType.BUDGET_FITS, seen.trouble
+    if seen.plan is not None:
+        least = min(
+            (entry.sizing.requests_at_max_model_len for entry in seen.plan.slices), default=0
+        )
+        return Verdict(
+            kind,
+            "True",
+            Reason.FITS,
+            f"Each pod holds at least {least} {'request' if least == 1 else 'requests'} of "
+            "maxModelLen.",
+        )
+    if trouble is not None and trouble.reason in _NO_BUDGET:
+        return Verdict(kind, "False", trouble.reason, trouble.message)
+    return Verdict(kind, "Unknown", Reason.NOT_PLANNED, trouble.message if trouble else "No plan.")
+
+
+def _available(seen: Seen) -> Verdict:
+    kind = ConditionType.AVAILABLE
+    counts = ", ".join(f"{pool.name} {pool.ready}" for pool in seen.pools)
+    if seen.is_serving:
+        return Verdict(kind, "True", Reason.POOLS_AVAILABLE, f"Ready pods: {counts}.")
+    if seen.trouble is None and not any(pool.desired for pool in seen.pools):
+        return Verdict(kind, "False", Reason.SCALED_TO_ZERO, "Every pool asks for no pods.")
+    return Verdict(
+        kind,
+        "False",
+        Reason.POOL_UNAVAILABLE,
+        f"No revision has a ready pod in each pool; ready pods: {counts or 'none'}.",
+    )
+
+
+def _progress(seen: Seen) -> tuple[State, str]:
+    assert seen.decision is not None, "without trouble there is a decision"
+    return seen.decision.state, seen.decision.message

@@ -1,0 +1,50 @@
+"""What one pass has seen and decided, for the status to tell."""
+
+from dataclasses import dataclass
+
+from tidegate.core.causes import Cause
+from tidegate.core.plan import Plan
+from tidegate.core.rollout.slices import Decision
+
+
+@dataclass(frozen=True)
+class PoolPods:
+    """The pods of one pool: asked for, ready of any revision, ready of the current one."""
+
+    name: str
+    revision: str
+    desired: int
+    ready: int
+    updated: int
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why there is no going on: it `waits` for something, or nothing happens until somebody acts.
+
+    `planned` tells that the plan was made all the same: the trouble came when it was applied.
+    """
+
+    reason: str
+    message: str
+    waits: bool = False
+    planned: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The input of a status. `last_progress` is in seconds since 1970, None where nothing tells.
+
+    `is_serving` says that one revision has a ready pod in each pool. Without a plan or a decision
+    there is trouble.
+    """
+
+    generation: int
+    pools: tuple[PoolPods, ...]
+    is_serving: bool
+    plan: Plan | None = None
+    decision: Decision | None = None
+    trouble: Trouble | None = None
+    cause: Cause | None = None
+    last_progress: float | None = None
+    progress_deadline_seconds: float = 3600.0
