@@ -1,7 +1,7 @@
 """`engine.extraArgs`: whatever the spelling, a flag is what the engine would take it for."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.api.reasons import Reason
@@ -183,6 +183,7 @@ def _smuggled(draw):
     return written + draw(st.sampled_from(["", "=1", "={}", ".a=1"]))
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(_smuggled(), st.text(max_size=8)), max_size=4))
 def test_no_spelling_smuggles_an_owned_flag(given_args):
     try:

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
@@ -64,6 +64,7 @@ _READERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
 
 @pytest.mark.parametrize("reader", _READERS)
+@settings(deadline=None)
 @given(value=_VALUES)
 def test_a_quoted_value_is_read_as_the_same_value(reader, value):
     assert yaml.load(f"key: {templates.quoted(value)}\n", Loader=reader) == {"key": value}
@@ -85,6 +86,7 @@ def test_a_value_that_a_template_lacks_is_an_error_and_not_an_empty_text():
         templates.fill("service-account.yaml.j2", {"name": "x"})
 
 
+@settings(deadline=None)
 @given(_TEXT)
 def test_kubernetes_expands_nothing_in_a_literal_text(text):
     assert expanded(literal(text), {"HOME": "/root", "HF_TOKEN": "secret"}) == text
