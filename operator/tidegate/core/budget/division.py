@@ -71,6 +71,11 @@ class Division:
         """What is left for KV; negative where the rest alone does not fit."""
         return self.requested_bytes - self.fixed.bytes
 
+    @property
+    def worst_left_bytes(self) -> int:
+        """What is left for KV if every estimate is as high as its band goes."""
+        return self.requested_bytes - self.fixed.high
+
 
 def divide(case: Case) -> Division:
     """Divide a card before KV.

@@ -72,6 +72,15 @@ def requests(tokens: int, count: int, what: str) -> str:
     return f"{count:,} {noun} of {tokens:,} tokens ({what}) {verb} at once"
 
 
+def worst_case(left_bytes: int, wanted_bytes: int, what: str) -> str:
+    """Say that the plan rests on estimates that may be too low."""
+    left = gib(left_bytes) if left_bytes > 0 else "nothing"
+    return (
+        f"if every estimate is as high as its band, {left} is left for KV, less than the "
+        f"{gib(wanted_bytes)} of {what}: measure it, or leave more room"
+    )
+
+
 def draft(engine: EngineConfig, figure: Figure) -> str:
     """Say what speculation costs."""
     method = engine.speculative.method if engine.speculative else ""

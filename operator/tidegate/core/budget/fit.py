@@ -37,6 +37,8 @@ def require_one_request(
     Raises:
         Refused: it does not; WEIGHTS_DO_NOT_FIT where it holds nothing at all.
     """
+    there = divided.left_bytes if ceiling_bytes is None else ceiling_bytes
+    _require_override_fits(case, planned, there)
     if planned.fits:
         return
     longest = planned.estimated_max_model_len
@@ -46,7 +48,6 @@ def require_one_request(
             f"no room for KV on {_card(case, divided)}; {_taken(divided)}; {_wider(case)}",
             "spec.pools.tensorParallel",
         )
-    there = divided.left_bytes if ceiling_bytes is None else ceiling_bytes
     shorter = f"maxModelLen {longest} fits" if longest else "not one token fits"
     more = _wider(case) if ceiling_bytes is None else _higher(laid_out)
     raise Refused(
@@ -56,6 +57,19 @@ def require_one_request(
         f"{case.gpu.product}; {shorter}; {more}",
         "spec.engine.maxModelLen" if ceiling_bytes is None else "spec.budget.kvCache",
     )
+
+
+def _require_override_fits(case: Case, planned: KVPool, there_bytes: int) -> None:
+    """Refuse a number of blocks that the engine would take as it is, and run out of memory with."""
+    override = case.engine.num_gpu_blocks_override
+    most = there_bytes // max(planned.bytes_per_block)
+    if override is not None and override > most:
+        raise Refused(
+            Reason.BUDGET_TOO_SMALL,
+            f"num-gpu-blocks-override {override} needs more than the {gib(there_bytes)} there are "
+            f"on {case.gpu.product}; {max(0, most)} blocks fit",
+            "spec.engine.extraArgs",
+        )
 
 
 def smallest_tensor_parallel(case: Case) -> int | None:

@@ -6,7 +6,7 @@ from tidegate.api.figures import Figure, exact
 from tidegate.core.budget import division, explain, fit, pool
 from tidegate.core.budget.division import Case, Division
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.pool import KVPool
+from tidegate.core.budget.pool import KVLayout, KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
 
@@ -102,7 +102,8 @@ def size(
         gpu_memory_utilization=divided.utilization,
         kv_cache_memory_bytes=kv_cache_bytes,
     )
-    return replace(sizing, because=_because(sizing, case, workload))
+    because = _because(sizing, case, workload) + _doubts(sizing, case, divided, laid_out)
+    return replace(sizing, because=because)
 
 
 def _at_p95(planned: KVPool, workload: Workload) -> int:
@@ -154,6 +155,17 @@ def _because(sizing: Sizing, case: Case, workload: Workload | None) -> tuple[str
     if workload is not None and sizing.requests_at_p95 is not None:
         tokens = workload.prompt_tokens_p95 + workload.output_tokens_p95
         sentences.append(explain.requests(tokens, sizing.requests_at_p95, "the p95 workload"))
+    return tuple(sentences)
+
+
+def _doubts(sizing: Sizing, case: Case, divided: Division, laid_out: KVLayout) -> tuple[str, ...]:
+    """Return what may still go wrong with a plan that fits by its estimates."""
+    sentences = []
+    ceiling_bytes = sizing.kv_cache_memory_bytes
+    wanted_bytes = laid_out.least_bytes if ceiling_bytes is None else ceiling_bytes
+    if divided.worst_left_bytes < wanted_bytes:
+        what = "one request of maxModelLen" if ceiling_bytes is None else "the ceiling"
+        sentences.append(explain.worst_case(divided.worst_left_bytes, wanted_bytes, what))
     if case.gpu.is_shared:
         sentences.append("the GPU is shared by time: memory of other processes is not counted")
     return tuple(sentences)

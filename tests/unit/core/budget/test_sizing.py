@@ -269,3 +269,20 @@ def test_an_engine_config_has_the_engines_defaults():
     usual = EngineConfig("0.32.0", 4096, 256, 8192)
 
     assert (usual.kv_cache_dtype, usual.tensor_parallel, usual.prefix_caching) == ("auto", 1, True)
+
+
+def test_a_plan_that_rests_on_its_estimates_says_so(size):
+    longest = size(flags={"max_model_len": 16}).pool.max_model_len_that_fits
+    tight = size(flags={"max_model_len": longest})
+    roomy = size(flags={"max_model_len": 16384})
+
+    assert "if every estimate is as high as its band" in tight.because[-1]
+    assert not any("as high as its band" in sentence for sentence in roomy.because)
+
+
+def test_an_override_of_blocks_beyond_the_memory_is_refused(size):
+    blocks = size().pool.num_blocks
+
+    assert size(flags={"num_gpu_blocks_override": blocks}).pool.num_blocks == blocks
+    with pytest.raises(Refused, match=f"{blocks} blocks fit"):
+        size(flags={"num_gpu_blocks_override": blocks + 1})
