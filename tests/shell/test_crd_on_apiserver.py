@@ -2,13 +2,16 @@
 
 import json
 import uuid
+from pathlib import Path
 
 import pytest
+import yaml
 from tests.shell.conftest import kubectl
 from tests.unit.api import cases
 
 from tidegate.api import crd, llmdeployment, quantities
 
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.yaml"))
 QUERY = "dryRun=All&fieldValidation=Strict"
 
 
@@ -48,6 +51,19 @@ def test_the_api_server_accepts_what_the_models_accept(shared_namespace, case):
     assert answer.returncode == 0, answer.stderr
     stored = json.loads(answer.stdout)
     assert llmdeployment.parse(stored).spec == llmdeployment.parse(case.document).spec
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_api_server_accepts_every_example(shared_namespace, example):
+    documents = yaml.safe_load_all(example.read_text("utf-8"))
+    ours = [document for document in documents if document["kind"] == "LLMDeployment"]
+
+    assert ours
+    for document in ours:
+        llmdeployment.parse(document)
+        document["metadata"]["namespace"] = shared_namespace
+        answer = create(shared_namespace, document)
+        assert answer.returncode == 0, answer.stderr
 
 
 def test_the_api_server_fills_in_the_documented_defaults(shared_namespace):
