@@ -19,8 +19,6 @@ from tidegate.errors import Invalid, Problem
 from tidegate.facts import gpus
 
 _GPUS_PER_NODE = 8
-_NODES_PER_CLASS = 64
-"""Nodes assumed of each class that `--gpu` names, so that the room is not what decides."""
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -99,11 +97,11 @@ def nodes_of(path: str | None, products: Sequence[str]) -> list[Node]:
         return found
     if not products:
         raise click.UsageError("give --gpu PRODUCT or --nodes FILE to say what to size for")
-    return [node for text in products for node in _imagined(text)]
+    return [_imagined(text) for text in products]
 
 
-def _imagined(text: str) -> list[Node]:
-    """Return nodes for `PRODUCT[@MEMORY_MIB][=GPUS_PER_NODE]`."""
+def _imagined(text: str) -> Node:
+    """Return one node for `PRODUCT[@MEMORY_MIB][=GPUS_PER_NODE]`."""
     named, _, count = text.partition("=")
     product, _, memory = named.partition("@")
     if count and not (count.isdigit() and 1 <= int(count) <= 64):
@@ -115,15 +113,11 @@ def _imagined(text: str) -> list[Node]:
     labels = {PRODUCT_LABEL: product, COUNT_LABEL: str(per_node)}
     if memory:
         labels[MEMORY_LABEL] = memory
-    return [
-        nodes.read(
-            {
-                "metadata": {"name": f"{product}-{index}", "labels": labels},
-                "status": {"allocatable": {GPU_RESOURCE: per_node}},
-            }
-        )
-        for index in range(_NODES_PER_CLASS)
-    ]
+    document = {
+        "metadata": {"name": product, "labels": labels},
+        "status": {"allocatable": {GPU_RESOURCE: per_node}},
+    }
+    return nodes.read(document)
 
 
 def _check_known(product: str, memory_mib: int | None) -> None:
@@ -136,7 +130,9 @@ def _check_known(product: str, memory_mib: int | None) -> None:
             f"--gpu {product}: sold with several memory sizes ({named}); give the node's "
             f"nvidia.com/gpu.memory label, as {product}@MIB"
         )
-    close = difflib.get_close_matches(product, gpus.known_products(), n=3, cutoff=0.4)
+    known = gpus.known_products()
+    close = [name for name in known if product.lower() in name.lower()][:4]
+    close = close or difflib.get_close_matches(product, known, n=3, cutoff=0.4)
     raise click.UsageError(
         f"--gpu {product}: not in the catalogue; did you mean {', '.join(close)}? "
         f"An unknown card can be sized by its memory label, as {product}@MIB"

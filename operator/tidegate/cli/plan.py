@@ -8,9 +8,9 @@ from tidegate.api.llmdeployment import LLMDeployment
 from tidegate.cli import REFUSED, documents
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
+from tidegate.core import plan_status
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan
-from tidegate.core.status import plan_entries
 from tidegate.errors import Refused, Wait
 
 Verdict = tuple[LLMDeployment, Plan | None, Refused | Wait | None]
@@ -82,7 +82,7 @@ def _wire(
     answer["mode"] = plan.mode
     answer["revision"] = plan.revision
     answer["engineVersion"] = plan.engine_version
-    answer["plan"] = [entry.wire() for entry in plan_entries(plan)]
+    answer["plan"] = [entry.wire() for entry in plan_status.entries(plan)]
     answer["excluded"] = [
         {"pool": e.pool, "nodeClass": e.node_class, "reason": str(e.reason), "message": e.message}
         for e in plan.exclusions

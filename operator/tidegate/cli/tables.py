@@ -56,8 +56,9 @@ def _print_slice(console: Console, entry: SlicePlan) -> None:
     gpu, budget, pool = entry.node_class.gpu, entry.sizing.budget, entry.sizing.pool
     console.print(
         Text(f"{entry.pool}", style="bold")
-        + Text(f" on {entry.node_class.product}: {entry.replicas} pods of {entry.gpus} GPU")
-        + Text(f" each, {entry.nodes} nodes of {entry.node_class.gpus_per_node} ({gpu.name})")
+        + Text(f" on {entry.node_class.product} ({gpu.name}): {_count(entry.replicas, 'pod')} of ")
+        + Text(f"{_count(entry.gpus, 'GPU')}, {_count(entry.nodes, 'node')} of ")
+        + Text(_count(entry.node_class.gpus_per_node, "GPU"))
     )
     console.print(bar(budget))
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -84,6 +85,10 @@ def _print_slice(console: Console, entry: SlicePlan) -> None:
 def _print_because(console: Console, sentences: tuple[str, ...]) -> None:
     for sentence in sentences:
         console.print(Text("  · ", style="dim") + Text(sentence))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _cells(figure: Figure, total_bytes: int) -> tuple[str, str, Text]:
