@@ -2,6 +2,7 @@
 
 import sys
 
-from e2e.double.command import main
+from e2e.double import command
 
-sys.exit(main())
+command.interrupt_on_sigterm()
+sys.exit(command.main())

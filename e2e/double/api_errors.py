@@ -37,7 +37,9 @@ class EngineDead(ApiError):
 
 def bad_request(message: str, param: str | None = None, value: object = None) -> ApiError:
     """Return a refusal of vLLM's own checks."""
-    text = f"{message} (parameter={param}, value={value})" if value is not None else message
+    given = [] if param is None else [f"parameter={param}"]
+    given += [] if value is None else [f"value={value}"]
+    text = f"{message} ({', '.join(given)})" if given else message
     return ApiError(400, "BadRequestError", text, param)
 
 
@@ -48,14 +50,6 @@ def invalid(kind: str, place: str, problem: str, given: object, context: str = "
     if context:
         detail["ctx"] = {"error": context}
     return ApiError(400, "Bad Request", f"1 validation error:\n  {detail}", place)
-
-
-def invalid_body(message: str, param: str) -> ApiError:
-    """Return a refusal by a check over the whole body."""
-    text = f"Value error, {message} (parameter={param})"
-    refusal = invalid("value_error", "body", text, {}, message)
-    refusal.param = param
-    return refusal
 
 
 def internal_error() -> ApiError:

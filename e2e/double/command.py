@@ -41,7 +41,6 @@ def main(args: Sequence[str] | None = None) -> int:
         parser.error(f"the double knows `vllm serve` only, got: {arguments}")
     if cause == failures.UNKNOWN_FLAG:
         parser.refuse_unknown(["--swap-space", "4"])
-    signal.signal(signal.SIGTERM, _interrupt)  # until the server has its own
     given = parser.parse(arguments[1:])
     try:
         checked = _check(given, world, cause, environment, table["kvConnectors"])
@@ -110,12 +109,18 @@ def _serve(checked: EngineConfig, cause: str, environment: Mapping[str, str]) ->
     except OSError as error:
         message = f"[Errno {error.errno}] {error.strerror}"
         raise StartFailed("APIServer", "OSError", message) from error
-    asyncio.run(lifecycle.run(checked, port, cause, environment))
+    with port:
+        asyncio.run(lifecycle.run(checked, port, cause, environment))
     return 0
 
 
 def _non_default(given: Namespace) -> dict[str, object]:
     return {name: value for name, value in sorted(vars(given).items()) if value is not None}
+
+
+def interrupt_on_sigterm() -> None:
+    """End a start that is under way at SIGTERM; the server has its own handler later."""
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -40,7 +40,7 @@ async def start(engine: Engine, body: Json, *, is_chat: bool, request_id: str | 
     """
     params = body.get("kv_transfer_params") if engine.moves_kv else None
     try:
-        _check_model(engine, body)
+        check_model(engine, body)
         choices = body.get("n")
         engine.check_admission(choices if isinstance(choices, int) and choices > 0 else 1)
         limit = engine.scheduler.limits.max_model_len
@@ -112,12 +112,17 @@ def aborted(
     return job, job.reply.whole(empty, job.prompt_tokens, None)
 
 
-def _check_model(engine: Engine, body: Json) -> None:
+def check_model(engine: Engine, body: Json) -> None:
+    """Refuse a body that names a model which is not served.
+
+    Raises:
+        ApiError: 404, with the names that are.
+    """
     names, name = engine.config.served_names, body.get("model")
     if isinstance(name, str) and name not in names:
         aliases = ", ".join(names)
         message = f"The model `{name}` does not exist. Valid aliases: {aliases}."
-        raise ApiError(404, "NotFoundError", message)
+        raise ApiError(404, "NotFoundError", message, "model")
 
 
 def _sequences(engine: Engine, request: Request, limit: int, request_id: str) -> list[Sequence]:

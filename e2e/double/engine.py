@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class Engine:
     ) -> None:
         settings, connector = config.settings, config.connector
         self.config, self.vocabulary, self.source = config, vocabulary, source
-        self.metrics = Metrics(config, pool)
+        self.metrics = Metrics(config, pool, time.time())
         self.moves_kv = bool(connector and connector.moves_kv)
         self.scheduler = Scheduler(
             limits=config.limits_for(pool),

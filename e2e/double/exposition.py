@@ -89,11 +89,24 @@ class Histogram:
 Metric = Scalar | Histogram
 
 
-def expose(metrics: Mapping[str, Metric]) -> str:
-    """Return all metrics in the text format."""
+def expose(metrics: Mapping[str, Metric], created_at: float) -> str:
+    """Return all metrics in the text format.
+
+    Args:
+        metrics: what to expose.
+        created_at: Unix time since which the counters count.
+    """
     lines: list[str] = []
     for metric in metrics.values():
-        lines.append(f"# HELP {metric.name} {metric.help}")
-        lines.append(f"# TYPE {metric.name} {metric.kind}")
+        lines += _head(metric.name, metric.kind, metric.help)
         lines += metric.lines()
+        if metric.kind != "gauge":
+            series = metric.values if isinstance(metric, Scalar) else metric.counts
+            name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+            lines += _head(f"{name}_created", "gauge", metric.help)
+            lines += [f"{name}_created{_braces(labels)} {number(created_at)}" for labels in series]
     return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]

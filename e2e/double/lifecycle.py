@@ -35,7 +35,11 @@ def bind(config: EngineConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     taken = socket.socket(family, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    taken.bind((host, config.port))
+    try:
+        taken.bind((host, config.port))
+    except OSError:
+        taken.close()
+        raise
     return taken
 
 

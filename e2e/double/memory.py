@@ -148,10 +148,10 @@ def too_small(length: int, needed: int, available: int, possible: int) -> str:
     hint = f"Based on the available memory, the estimated maximum model length is {possible}. "
     return (
         f"To serve at least one request with the model's max seq len ({length}), "
-        f"({gib(needed)} GiB KV cache is needed, which is larger than the available KV cache memory "
-        f"({gib(available)} GiB). {hint if possible > 0 else ''}Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing "
-        "`max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/"
+        f"({gib(needed)} GiB KV cache is needed, which is larger than the available KV cache "
+        f"memory ({gib(available)} GiB). {hint if possible > 0 else ''}Try increasing "
+        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+        "decreasing `max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/"
         "configuration/conserving_memory/ for more details."
     )
 

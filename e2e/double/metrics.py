@@ -81,9 +81,16 @@ class Transfer:
 
 
 class Metrics:
-    """All series of one engine."""
+    """All series of one engine.
 
-    def __init__(self, config: EngineConfig, pool: Pool) -> None:
+    Args:
+        config: whose flags are labels.
+        pool: whose size is told.
+        created_at: Unix time of the start.
+    """
+
+    def __init__(self, config: EngineConfig, pool: Pool, created_at: float) -> None:
+        self._created_at = created_at
         self._metrics: dict[str, Metric] = {}
         self._model = ("model_name", config.served_names[0])
         self._labels: Labels = (self._model, ("engine", "0"))
@@ -96,7 +103,7 @@ class Metrics:
 
     def text(self) -> str:
         """Return the exposition."""
-        return expose(self._metrics)
+        return expose(self._metrics, self._created_at)
 
     @property
     def generated_tokens(self) -> int:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.double.api_errors import ApiError, bad_request, invalid, invalid_body
+from e2e.double.api_errors import ApiError, bad_request, invalid
 from e2e.double.generation import Sampling
 from e2e.double.vocabulary import Vocabulary
 
@@ -89,8 +89,7 @@ class Request:
             raise bad_request(
                 f"min_tokens must be less than or equal to max_tokens={limit}, got {low}."
             )
-        temperature = self.sampling.get("temperature")
-        is_greedy = temperature is not None and float(temperature) == 0
+        is_greedy = _is_greedy(self.sampling)
         seed = int(self.sampling.get("seed") or 0)
         stop = self.sampling.get("stop") or []
         return Sampling(
@@ -133,9 +132,11 @@ def read(body: Body, vocabulary: Vocabulary, max_model_len: int, *, is_chat: boo
     Raises:
         ApiError: a field has a wrong type or value, or the prompt is too long.
     """
+    _check_together(body)
     for name, kind in FIELDS.items():
         _check(name, kind, body.get(name))
-    _check_nested(body)
+    if any(not _is_token(token) for token in body.get("stop_token_ids") or []):
+        raise invalid("int_parsing", "body.stop_token_ids.0", "Input should be a valid integer", "")
     prompts = _chat_prompt(body, vocabulary) if is_chat else _prompts(body, vocabulary)
     limit_param = "max_tokens"
     limit = body.get("max_tokens", None if is_chat else DEFAULT_COMPLETION_TOKENS)
@@ -170,15 +171,23 @@ def chat_messages(body: Body) -> list[tuple[str, str]]:
     Raises:
         ApiError: they are missing or have another form.
     """
-    messages = body.get("messages")
-    if messages is None:
+    if "messages" not in body:
         raise invalid("missing", "body.messages", "Field required", body)
+    messages = body["messages"]
     if not isinstance(messages, list):
-        raise invalid("list_type", "body.messages", "Input should be a valid list", messages)
+        raise bad_request(f"'{type(messages).__name__}' object is not iterable")
+    if not messages:
+        raise bad_request(
+            "Cannot apply chat template to an empty conversation. Provide at least one message."
+        )
     pairs: list[tuple[str, str]] = []
     for index, message in enumerate(messages):
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise invalid("missing", f"body.messages.{index}.role", "Field required", message)
+        # The first of the forms that a message may have is the one that is named.
+        place = f"body.messages.{index}.ChatCompletionDeveloperMessageParam"
+        if not isinstance(message, dict):
+            raise invalid("dict_type", place, "Input should be a valid dictionary", message)
+        if not isinstance(message.get("role"), str):
+            raise invalid("missing", f"{place}.role", "Field required", message)
         pairs.append((message["role"], _content(message.get("content"))))
     return pairs
 
@@ -198,9 +207,11 @@ def _chat_prompt(body: Body, vocabulary: Vocabulary) -> tuple[Prompt, ...]:
 
 def _prompts(body: Body, vocabulary: Vocabulary) -> tuple[Prompt, ...]:
     given = body.get("prompt")
-    if given in (None, "", []):
+    if given in (None, ""):
         problem = "Either prompt or prompt_embeds must be provided and non-empty."
-        raise invalid_body(problem, "prompt")
+        raise bad_request(problem, "prompt")
+    if given == []:
+        raise bad_request("You must pass at least one prompt")
     if isinstance(given, str) or (isinstance(given, list) and _is_token(given[0])):
         given = [given]
     if not isinstance(given, list):
@@ -215,11 +226,14 @@ def _prompt(given: object, vocabulary: Vocabulary) -> Prompt:
             raise bad_request("The decoder prompt cannot be empty")
         return Prompt(tokens, given)
     if not isinstance(given, list) or not all(_is_token(token) for token in given):
-        raise invalid("string_type", "body.prompt", "Input should be a valid string", given)
+        raise invalid("int_parsing", "body.prompt.0", "Input should be a valid integer", given)
     if not given:
         raise bad_request("The decoder prompt cannot be empty")
+    if min(given) < 0:
+        problem = "Input should be greater than or equal to 0"
+        raise invalid("greater_than_equal", "body.prompt.0", problem, min(given))
     highest = max(given)
-    if highest >= vocabulary.size or min(given) < 0:
+    if highest >= vocabulary.size:
         raise bad_request(f"Token id {highest} is out of vocabulary")
     return Prompt(tuple(given), vocabulary.decode(given))
 
@@ -273,15 +287,16 @@ def _check_number(place: str, kind: str, value: object) -> None:
         )
 
 
-def _check_nested(body: Body) -> None:
+def _check_together(body: Body) -> None:
     extra = body.get("vllm_xargs")
     if isinstance(extra, dict) and "kv_transfer_params" in extra:
         raise ApiError(500, "InternalServerError", "")
     if body.get("stream_options") and not body.get("stream"):
         problem = "Stream options can only be defined when `stream=True`."
-        raise invalid_body(problem, "stream_options")
-    if any(not _is_token(token) for token in body.get("stop_token_ids") or []):
-        raise invalid("int_parsing", "body.stop_token_ids.0", "Input should be a valid integer", "")
+        raise bad_request(problem, "stream_options")
+    if body.get("cache_salt") == "":
+        problem = "Parameter 'cache_salt' must be a non-empty string if provided."
+        raise bad_request(problem, "cache_salt")
 
 
 def _check_values(body: Body, limit: int | None, limit_param: str, max_model_len: int) -> None:
@@ -290,6 +305,11 @@ def _check_values(body: Body, limit: int | None, limit_param: str, max_model_len
         raise bad_request(f"n must be at least 1, got {choices}.")
     if choices > MAX_CHOICES:
         raise bad_request(f"n must be at most {MAX_CHOICES}, got {choices}.")
+    low = int(body.get("min_tokens") or 0)
+    if low < 0:
+        raise bad_request(f"min_tokens must be greater than or equal to 0, got {low}.")
+    if choices > 1 and _is_greedy(body):
+        raise bad_request(f"n must be 1 when using greedy sampling, got {choices}.")
     temperature = body.get("temperature")
     if temperature is not None and not 0 <= float(temperature) <= 2:
         problem = "non-negative" if float(temperature) < 0 else "in [0, 2]"
@@ -308,6 +328,11 @@ def _check_values(body: Body, limit: int | None, limit_param: str, max_model_len
             limit_param,
             limit,
         )
+
+
+def _is_greedy(body: Body) -> bool:
+    temperature = body.get("temperature")
+    return temperature is not None and float(temperature) == 0
 
 
 def _check_length(length: int, max_model_len: int) -> None:

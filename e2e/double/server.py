@@ -39,6 +39,7 @@ class Server:
         for method in ("GET", "POST"):
             app.router.add_route(method, "/ping", self.health)
         app.router.add_get("/version", self.version)
+        app.router.add_get("/load", self.load)
         app.router.add_get("/metrics", self.metrics)
         app.router.add_get("/v1/models", self.models)
         app.router.add_post("/v1/completions", self.completion)
@@ -58,6 +59,10 @@ class Server:
     async def version(self, request: web.Request) -> web.Response:
         """Name the vLLM version."""
         return _json({"version": self.engine.config.settings.vllm_version})
+
+    async def load(self, request: web.Request) -> web.Response:
+        """Answer 0, as vLLM does where it is not told to count its load."""
+        return _json({"server_load": 0})
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Expose the metrics."""
@@ -81,6 +86,7 @@ class Server:
     async def tokenize(self, request: web.Request) -> web.Response:
         """Return the token ids of a prompt or chat."""
         body, vocabulary = await _body(request), self.engine.vocabulary
+        completions.check_model(self.engine, body)
         if "messages" in body:
             adds = body.get("add_generation_prompt", True)
             pairs = protocol.chat_messages(body)
@@ -150,8 +156,7 @@ class Server:
         except ApiError as failure:
             return _json(failure.body(), status=failure.status)
         except web.HTTPException as failure:
-            body = ApiError(failure.status, failure.reason, failure.reason).body()
-            return _json(body, status=failure.status)
+            return _json({"detail": failure.reason}, status=failure.status)
         finally:
             self.open_requests -= 1
 
