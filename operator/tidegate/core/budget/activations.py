@@ -18,7 +18,7 @@ def of(
     if measured_bytes is not None:
         return measured(measured_bytes, "spec.budget.activations")
     size = element_bytes(dtype)
-    sampler = bands.term("samplerBytesPerLogit", engine.version)
+    sampler = bands.term("sampler_bytes_per_logit", engine.version)
     # Without a hidden size (an abridged config) the width of all heads stands in for it.
     hidden = shape.hidden_size or _width_of_heads(shape)
     states = engine.max_num_batched_tokens * hidden * size
@@ -28,7 +28,7 @@ def of(
     def peak(copies: float, bytes_per_logit: float) -> int:
         return round(max(copies * states + widest, states + logits * bytes_per_logit))
 
-    copies = bands.term("activationsHiddenCopies", engine.version)
+    copies = bands.term("activations_hidden_copies", engine.version)
     source = (
         f"{engine.max_num_batched_tokens} batched tokens, {engine.max_num_seqs} sequences, "
         f"vocabulary of {shape.vocab_size}"
@@ -64,4 +64,4 @@ def _width_of_heads(shape: ModelShape) -> int:
 
 
 def _encoder() -> Figure:
-    return bands.spread(lambda value: value("encoderPeak"), "the vision encoder's dummy inputs")
+    return bands.spread(lambda value: value("encoder_peak"), "the vision encoder's dummy inputs")

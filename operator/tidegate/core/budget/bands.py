@@ -1,7 +1,7 @@
 """Constants of the budget with their bands, by the engine version that they hold for.
 
 A constant may stand in the data several times: `name` is of the newest engines, and
-`nameBefore0.21` of those before 0.21 (the smallest such version above the engine's counts).
+`name_before_0.21` of those before 0.21 (the smallest such version above the engine's counts).
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def keeps_sampler_state(version: str) -> bool:
 @cache
 def _eras(name: str) -> tuple[tuple[tuple[int, int], str], ...]:
     """Return the versions before which a constant was another one, smallest first."""
-    prefix = f"{name}Before"
+    prefix = f"{name}_before_"
     eras = (one for one in budget_terms.term_names() if one.startswith(prefix))
     return tuple(sorted((_release(era.removeprefix(prefix)), era) for era in eras))
 

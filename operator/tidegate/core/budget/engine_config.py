@@ -24,7 +24,8 @@ class EngineConfig:
 
     Lengths are in tokens. `model_dtype` is `auto` or the engine's --dtype, `kv_cache_dtype` is
     spelled as the engine's --kv-cache-dtype. `block_size` and `attention_backend` are None where
-    the engine chooses; `async_scheduling` None is the engine's default.
+    the engine chooses; `async_scheduling` None is the engine's default. Neither it nor
+    `prefix_caching` changes the pool of full attention; windows and recurrent state depend on both.
     """
 
     version: str

@@ -16,7 +16,7 @@ def of(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int, i
     graphs = len(sizes) + decode_only
     layers = -(-shape.layer_count // engine.pipeline_parallel)
     return bands.spread(
-        lambda value: graphs * layers * value("graphBytesPerLayer"),
+        lambda value: graphs * layers * value("graph_bytes_per_layer"),
         f"{graphs} graphs of {layers} layers",
         engine.version,
     )

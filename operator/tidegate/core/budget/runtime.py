@@ -16,7 +16,7 @@ def outside(engine: EngineConfig) -> Figure:
     """
     peers = 0 if engine.tensor_parallel == 1 else 1
     return bands.spread(
-        lambda value: value("contextBytes") + peers * value("collectivesBytes"),
+        lambda value: value("context_bytes") + peers * value("collectives_bytes"),
         "CUDA context and NCCL, before the engine's first look",
         engine.version,
     )
@@ -29,9 +29,9 @@ def inside(shape: ModelShape, engine: EngineConfig) -> Figure:
     kept = logits if bands.keeps_sampler_state(engine.version) else 0
     return bands.spread(
         lambda value: (
-            value("nonTorchBytes")
-            + doublings * value("nonTorchPerDoubling")
-            + kept * value("samplerStateBytesPerLogit")
+            value("non_torch_bytes")
+            + doublings * value("non_torch_per_doubling")
+            + kept * value("sampler_state_bytes_per_logit")
         ),
         "libraries, collectives and tables per sequence",
         engine.version,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tidegate.api.figures import Figure, exact
-from tidegate.core.budget import division, explain, fit, pool
+from tidegate.core.budget import bands, division, explain, fit, pool
 from tidegate.core.budget.division import Case, Division
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.pool import KVLayout, KVPool
@@ -133,10 +133,17 @@ def _kv_cache(divided: Division, gpu: Gpu, kv_bytes: int, kv_cache_bytes: int | 
     if kv_cache_bytes is not None:
         return exact(kv_bytes, "spec.budget.kvCache, in whole blocks")
     fixed, card = divided.fixed, gpu.cuda_total
+    error = bands.term("accounting_error")
     less = fixed.high - fixed.bytes + round((card.bytes - card.low) * divided.utilization)
     more = fixed.bytes - fixed.low + round((card.high - card.bytes) * divided.utilization)
     source = "what the other lines leave below the safety line, in whole blocks"
-    return Figure(kv_bytes, max(0, kv_bytes - less), kv_bytes + more, fixed.how, source)
+    return Figure(
+        kv_bytes,
+        max(0, kv_bytes - less + round(error.low)),
+        kv_bytes + more + round(error.high),
+        fixed.how,
+        source,
+    )
 
 
 def _because(sizing: Sizing, case: Case, workload: Workload | None) -> tuple[str, ...]:

@@ -36,5 +36,5 @@ def prefill_seconds(
     )
     operations = 2 * active * tokens + scores * pairs
     seconds_at_full_rate = operations / (gpu.bf16_flops * tensor_parallel)
-    efficiency = bands.term("prefillEfficiency")
+    efficiency = bands.term("prefill_efficiency")
     return seconds_at_full_rate / efficiency.high, seconds_at_full_rate / efficiency.low

@@ -48,7 +48,7 @@ def of(
     stages = _stages(shape, engine, dtype)
     likely = round(max(stages))
     is_quantized = _quantization(shape, engine) is not None
-    term = "weightsQuantized" if is_quantized else "weightsPlain"
+    term = "weights_quantized" if is_quantized else "weights_plain"
     text = bands.spread(lambda value: likely * value(term), f"config.json, {dtype}")
     vision = _vision(shape, dtype)
     return text if vision is None else text + vision
@@ -71,7 +71,7 @@ def of_draft(shape: ModelShape, draft: Draft, engine: EngineConfig, dtype: str) 
         if own.draft_vocab_size:
             count += own.draft_vocab_size * sizes.hidden * sizes.dtype_bytes / sizes.tensor_parallel
     return bands.spread(
-        lambda value: count * value("weightsQuantized"), f"the {draft.method} draft's layers"
+        lambda value: count * value("weights_quantized"), f"the {draft.method} draft's layers"
     )
 
 
@@ -199,7 +199,7 @@ def _vision(shape: ModelShape, dtype: str) -> Figure | None:
     if config is None:
         return None
     size = _vision_elements(config, shape.hidden_size or 0) * element_bytes(dtype)
-    figure = bands.spread(lambda value: size * value("weightsVision"), "vision_config")
+    figure = bands.spread(lambda value: size * value("weights_vision"), "vision_config")
     # Where the library fills in most of the tower's sizes, nothing below 2 GiB is excluded.
     return figure if size else estimated(2**30, 0, 2**31, "vision_config does not tell the sizes")
 

@@ -117,11 +117,11 @@ def test_collectives_are_counted_from_two_gpus_on(engine):
     [("0.10.2", 38.6), ("0.11.0", 15.6), ("0.20.1", 15.6), ("0.21.0", 8.0), ("0.33.0", 8.0)],
 )
 def test_a_constant_is_that_of_the_engines_time(version, bytes_per_logit):
-    assert bands.term("samplerBytesPerLogit", version).value == bytes_per_logit
+    assert bands.term("sampler_bytes_per_logit", version).value == bytes_per_logit
 
 
 def test_an_unreadable_version_is_taken_as_the_newest():
-    assert bands.term("samplerBytesPerLogit", "main").value == 8.0
+    assert bands.term("sampler_bytes_per_logit", "main").value == 8.0
     assert bands.counts_cuda_graphs("nightly")
 
 
