@@ -59,7 +59,7 @@ def test_a_drafting_layer_that_attends_to_a_window_is_refused():
 
 def test_a_draft_whose_config_makes_no_sense_is_named_as_the_draft():
     engine = EngineConfig("0.32.0", 4096, 256, 2048, speculative=Speculative("eagle", 3, {}))
-    with pytest.raises(Refused, match="the draft: .*num_attention_heads") as refused:
+    with pytest.raises(Refused, match=r"the draft: .*num_attention_heads") as refused:
         draft.read(shape.read(BASE), engine)
 
     assert refused.value.field == "spec.engine.speculative.config"
