@@ -1,0 +1,191 @@
+"""The plan of a deployment: slices by class of node, exclusions, and the revision."""
+
+import copy
+
+import pytest
+import yaml
+
+from tidegate.api.llmdeployment import parse_spec
+from tidegate.api.reasons import Reason
+from tidegate.core import model_config, nodes, plan, revision
+from tidegate.errors import Refused
+
+SPEC = """
+model: {id: Qwen/Qwen3-32B}
+engine: {image: "vllm/vllm-openai:v0.32.0", maxModelLen: 32768}
+workload: {promptTokens: {p95: 4000}, outputTokens: {p95: 1000}}
+pools: {unified: {replicas: 4, tensorParallel: 2}}
+"""
+PAIR = {
+    "prefill": {"replicas": 2, "tensorParallel": 2},
+    "decode": {"replicas": 4, "tensorParallel": 2},
+}
+CARDS = {
+    "h100": ("NVIDIA-H100-80GB-HBM3", "81559"),
+    "a100": ("NVIDIA-A100-SXM4-80GB", "81920"),
+    "t4": ("Tesla-T4", "15360"),
+    "l40s": ("NVIDIA-L40S", "46068"),
+}
+
+
+def node(name, card, gpus=8):
+    product, memory = CARDS[card]
+    labels = {
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.memory": memory,
+        "nvidia.com/gpu.count": str(gpus),
+    }
+    return nodes.read(
+        {
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}},
+        }
+    )
+
+
+def spec_with(**change):
+    document = yaml.safe_load(SPEC)
+    for path, value in change.items():
+        part = document
+        *steps, last = path.split("__")
+        for step in steps:
+            part = part.setdefault(step, {})
+        part[last] = value
+    return parse_spec({"spec": document})
+
+
+def make(spec, there, previous=None):
+    config = model_config.of(spec.model, None)
+    free = nodes.free_gpus(there, (), None, None)
+    return plan.make(spec, config, there, free, previous or {})
+
+
+def shares(made):
+    return {(s.pool, s.node_class.product): s.replicas for s in made.slices}
+
+
+def test_each_class_is_sized_for_itself_and_replicas_follow_the_gpus():
+    made = make(spec_with(), [node("n1", "h100"), node("n2", "h100"), node("n3", "a100")])
+
+    assert shares(made) == {
+        ("unified", "NVIDIA-A100-SXM4-80GB"): 1,
+        ("unified", "NVIDIA-H100-80GB-HBM3"): 3,
+    }
+    a100, h100 = made.slices
+    assert a100.engine.max_num_batched_tokens == 2048
+    assert h100.engine.max_num_batched_tokens == 8192
+
+
+def test_a_class_that_is_too_small_is_excluded_and_named_with_its_numbers():
+    made = make(spec_with(), [node("n1", "h100"), node("n2", "t4")])
+    [exclusion] = made.exclusions
+
+    assert shares(made) == {("unified", "NVIDIA-H100-80GB-HBM3"): 4}
+    assert exclusion.reason == Reason.WEIGHTS_DO_NOT_FIT
+    assert "GiB" in exclusion.message
+
+
+def test_where_no_class_fits_the_refusal_says_what_would_work():
+    with pytest.raises(Refused, match="tensorParallel") as caught:
+        make(spec_with(), [node("n1", "t4")])
+
+    assert caught.value.reason == Reason.WEIGHTS_DO_NOT_FIT
+
+
+def test_a_pod_larger_than_every_node_is_refused():
+    with pytest.raises(Refused, match="needs 4 GPUs") as caught:
+        make(spec_with(pools__unified__tensorParallel=4), [node("n1", "h100", gpus=2)])
+
+    assert caught.value.reason == Reason.NODE_TOO_SMALL
+
+
+def test_the_default_of_max_num_seqs_is_what_the_kv_cache_holds_of_the_workload():
+    made = make(spec_with(), [node("n1", "h100")])
+    [entry] = made.slices
+
+    assert entry.engine.max_num_seqs == entry.sizing.requests_at_p95 < 1024
+    asked = make(spec_with(engine__maxNumSeqs=700), [node("n1", "h100")])
+    assert asked.slices[0].engine.max_num_seqs == 700
+
+
+def test_a_pair_shares_the_gpus_and_the_plan_tells_what_the_transfer_costs():
+    made = make(spec_with(pools=PAIR), [node("n1", "h100"), node("n2", "h100")])
+
+    assert [entry.pool for entry in made.slices] == ["prefill", "decode"]
+    assert "moving the KV of a p95 prompt (4000 tokens)" in made.because[0]
+
+
+def test_a_slow_network_makes_the_split_not_pay():
+    spec = spec_with(pools=PAIR, kvCache={"transfer": {"bandwidth": "1Gi"}})
+
+    assert "may not pay" in make(spec, [node("n1", "h100")]).because[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "message"),
+    [
+        ({"pools": {**PAIR, "decode": {"tensorParallel": 4, "pipelineParallel": 2}}},
+         Reason.PAIR_INCOMPATIBLE, "pipelineParallel 2"),
+        ({"engine__maxModelLen": 100000}, Reason.LENGTH_INVALID, "40960"),
+        ({"engine__maxNumSeqs": 512, "engine__maxNumBatchedTokens": 256}, Reason.BATCH_INVALID,
+         "maxNumBatchedTokens 256"),
+        ({"engine__chunkedPrefill": False, "engine__maxNumBatchedTokens": 8192},
+         Reason.BATCH_INVALID, "chunkedPrefill"),
+        ({"engine__longPrefillTokenThreshold": 40000}, Reason.LENGTH_INVALID, "40000"),
+        ({"workload__promptTokens": {"p95": 32000}}, Reason.LENGTH_INVALID, "33000"),
+        ({"kvCache__dtype": "fp3"}, Reason.KV_DTYPE_UNSUPPORTED, "fp8"),
+        ({"engine__image": "vllm/vllm-openai:latest"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
+        ({"engine__image": "vllm/vllm-openai:v0.9.1"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
+        ({"model__id": "nobody/knows"}, Reason.MODEL_UNKNOWN, "model.configRef"),
+        ({"model__id": "google/gemma-3-27b-it"}, Reason.MODEL_NOT_SIZED, "sliding"),
+        ({"model__id": "deepseek-ai/DeepSeek-V3"}, Reason.MODEL_NOT_SIZED, "deepseek_v3 has latent attention"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason, message):
+    with pytest.raises(Refused) as caught:
+        make(spec_with(**change), [node("n1", "h100")])
+
+    assert caught.value.reason == reason
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "restarts"),
+    [
+        ({"pools__unified__replicas": 7}, False),
+        ({"pools__unified__nodeClasses": [{"product": "NVIDIA-H100-80GB-HBM3"}]}, False),
+        ({"rollout": {"maxSurge": 3}}, False),
+        ({"engine__imagePullPolicy": "Always"}, False),
+        ({"engine__image": "vllm/vllm-openai:v0.33.0"}, True),
+        ({"kvCache__dtype": "fp8"}, True),
+        ({"pools__unified__tensorParallel": 4}, True),
+        ({"pools__unified__podTemplate": {"labels": {"team": "chat"}}}, True),
+        ({"engine__env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}, True),
+        ({"workload__outputTokens": {"p95": 500}}, True),
+    ],
+)
+def test_only_what_shapes_the_pods_makes_a_new_revision(change, restarts):
+    config = {"any": "config"}
+    before, after = revision.of(spec_with(), config), revision.of(spec_with(**change), config)
+
+    assert (before != after) is restarts
+
+
+def test_another_config_of_the_model_makes_a_new_revision():
+    spec = spec_with()
+
+    assert revision.of(spec, {"layers": 1}) != revision.of(spec, {"layers": 2})
+
+
+def test_planning_changes_nothing_that_it_is_given():
+    there = [node("n1", "h100"), node("n2", "a100")]
+    before = copy.deepcopy(there)
+    make(spec_with(), there)
+
+    assert there == before
+
+
+def test_the_plan_is_the_same_whatever_the_order_of_the_nodes():
+    there = [node("n1", "h100"), node("n2", "a100"), node("n3", "l40s")]
+
+    assert make(spec_with(), there) == make(spec_with(), list(reversed(there)))
