@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from e2e.engine import tiny_model
 
 from tidegate.api.llmdeployment import LLMDeployment, parse
 from tidegate.core import model_config, nodes
@@ -92,6 +93,14 @@ def test_hostile_text_stays_data(path):
     assert template["spec"]["nodeSelector"] == pool.node_selector
     assert deployment["metadata"]["namespace"] == resource.metadata["namespace"]
     assert engine["image"] == spec.engine.image
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_describes_the_model_that_the_local_image_holds(path):
+    model = _resource(path).spec.model
+    if model.id == "/models/tiny-gqa":
+        assert model.config is not None
+        assert model.config.items() <= tiny_model.model_config("gqa").items()
 
 
 def test_every_golden_file_has_its_resource():

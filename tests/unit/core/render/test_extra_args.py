@@ -139,6 +139,7 @@ def test_a_flag_given_twice_is_refused(given_args):
         (["--seed"], "--seed needs a value"),
         (["--seed", "--enable-lora"], "--seed needs a value"),
         (["--enable-lora=true"], "write it alone, or --no-enable-lora"),
+        (["--aggregate-engine-logging=1"], "write it alone or leave it out"),
         (["--scheduling-policy", "sjf"], "fcfs, priority"),
         (["--max-num-queued-tokens", "4Gi"], "'4Gi' is no human-int"),
         (["--seed.x", "1"], "--seed has no keys"),
