@@ -75,6 +75,7 @@ class Wire(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
         hide_input_in_errors=True,
+        defer_build=True,  # the whole resource is built once, not each part by itself
     )
 
     @model_validator(mode="before")

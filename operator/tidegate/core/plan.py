@@ -23,6 +23,7 @@ from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
 Mode = Literal["Unified", "PrefillDecode"]
+_UNNAMED_FIELD = "spec.pools.tensorParallel"
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _plan_pool(
         try:
             sized[class_name] = _size(spec, name, pool, model, engine, found, class_name)
         except Refused as refusal:
-            refusals[class_name] = refusal
+            refusals[class_name] = _of_pool(refusal, name)
     if not sized:
         raise _nowhere(name, refusals)
     gpus = pool.tensor_parallel * pool.pipeline_parallel
@@ -214,6 +215,13 @@ def _divide(
         if pool_name == name
     }
     return placement.divide(pool.replicas, rooms, had)
+
+
+def _of_pool(refusal: Refused, name: str) -> Refused:
+    """Put the pool's name into the field of a refusal by the sizing, which knows no names."""
+    if refusal.field != _UNNAMED_FIELD:
+        return refusal
+    return Refused(refusal.reason, refusal.message, f"spec.pools.{name}.tensorParallel")
 
 
 def _nowhere(name: str, refusals: Mapping[str, Refused]) -> Refused:
