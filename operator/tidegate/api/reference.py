@@ -82,7 +82,8 @@ def _object(path: str, schema: Schema, seen: list[tuple[str, Schema]]) -> Iterat
 
 def _row(facts: FieldFacts) -> str:
     default = "required" if facts.required else f"`{facts.default}`" if facts.default else ""
-    bounds = "" if facts.fields else "".join(f"<br>{_cell(bound)}" for bound in facts.bounds)
+    is_object = facts.type == "object" and facts.fields  # its rules stand in its own section
+    bounds = "" if is_object else "".join(f"<br>{_cell(bound)}" for bound in facts.bounds)
     return f"| `{facts.name}` | {facts.type} | {default} | {_cell(facts.description)}{bounds} |"
 
 

@@ -36,6 +36,11 @@ def test_a_document_without_a_spec_says_so(document):
         llmdeployment.parse_spec(document)
 
 
+def test_a_spec_alone_is_told_its_problems_by_the_whole_path():
+    with pytest.raises(Invalid, match=r"spec\.engine\.image: must be text"):
+        llmdeployment.parse_spec(cases.changed({"spec.engine.image": 3}))
+
+
 def test_another_kind_is_told_which_one_is_read():
     found = problems_of({**cases.base(), "kind": "Deployment", "apiVersion": "apps/v1"})
 
