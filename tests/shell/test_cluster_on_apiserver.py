@@ -94,8 +94,10 @@ async def test_an_object_that_was_replaced_meanwhile_is_not_deleted(api, namespa
         old = await cluster.apply(service(namespace))
         kubectl("delete", "-n", namespace, "service/qwen-unified")
         await cluster.apply(service(namespace))
-        await cluster.delete(old)
+        with pytest.raises(WriteFailed) as caught:
+            await cluster.delete(old)
 
+        assert caught.value.status == 409
         assert await cluster.get("Service", namespace, "qwen-unified")
 
 
@@ -106,6 +108,30 @@ async def test_what_is_gone_can_be_deleted_again(api, namespace):
         await cluster.delete(old)
 
         assert await cluster.get("Service", namespace, "qwen-unified") is None
+
+
+async def test_replicas_are_set_and_nothing_else_and_only_of_what_was_seen(api, namespace):
+    labels = {"tidegate.io/deployment": "qwen"}
+    container = {"name": "engine", "image": "none:1"}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "qwen", "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    async with watching(api) as (cluster, _):
+        old = await cluster.apply(document)
+        new = await cluster.scale(old, 3)
+
+        assert new["spec"]["replicas"] == 3
+        assert new["spec"]["template"] == old["spec"]["template"]
+        with pytest.raises(WriteFailed) as caught:
+            await cluster.scale(old, 5)
+        assert caught.value.status == 409
 
 
 async def test_a_refused_write_tells_status_and_message(api, namespace):

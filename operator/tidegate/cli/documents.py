@@ -15,6 +15,7 @@ from tidegate.api.model_spec import ModelSpec
 from tidegate.core import model_config, nodes
 from tidegate.core.names import GPU_RESOURCE
 from tidegate.core.nodes import COUNT_LABEL, MEMORY_LABEL, PRODUCT_LABEL, Node
+from tidegate.core.render import manifest
 from tidegate.errors import Invalid, Problem
 from tidegate.facts import gpus
 
@@ -149,6 +150,4 @@ def print_documents(documents: Sequence[Any], form: str) -> None:
         whole = documents[0] if len(documents) == 1 else documents
         click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
         return
-    click.echo(
-        yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=100), nl=False
-    )
+    click.echo(manifest.write(documents), nl=False)

@@ -126,20 +126,36 @@ class KubernetesCluster:
         self._owned[kind].offer(stored)
         return stored
 
+    async def scale(self, document: Document, replicas: int) -> Document:
+        """Set the replicas of a Deployment and nothing else; 409 when it is another by now."""
+        metadata = document["metadata"]
+        seen = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        stored = await self._write(
+            document,
+            "PATCH",
+            BY_KIND["Deployment"].path(metadata["namespace"], metadata["name"]),
+            query={"fieldManager": FIELD_MANAGER},
+            body={"metadata": seen, "spec": {"replicas": replicas}},
+            content_type="application/merge-patch+json",
+            verb="patch",
+        )
+        self._owned["Deployment"].offer(stored)
+        return stored
+
     async def delete(self, document: Document) -> None:
-        """Delete an object if it is still the very one that was seen; a vanished one is fine."""
+        """Delete an object if it is still as it was seen; a vanished one is fine."""
         kind, metadata = document["kind"], document["metadata"]
         path = BY_KIND[kind].path(metadata["namespace"], metadata["name"])
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "propagationPolicy": "Background",
-            "preconditions": {"uid": metadata["uid"]},
+            "preconditions": {key: metadata[key] for key in ("uid", "resourceVersion")},
         }
         try:
             await self._write(document, "DELETE", path, body=options, verb="delete")
         except WriteFailed as error:
-            if error.status not in (404, 409):  # gone, or another object of that name
+            if error.status != 404:
                 raise
 
     async def set_status(self, ref: Ref, resource_version: str, status: Document) -> Document:

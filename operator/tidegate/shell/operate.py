@@ -23,7 +23,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class SystemClock:
-    """The wall clock."""
+    """The machine's clocks."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment; never goes back."""
+        return time.monotonic()
 
     def now(self) -> float:
         """Return seconds since 1970, UTC."""
