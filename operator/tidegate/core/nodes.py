@@ -6,7 +6,7 @@ made of these alone, so it does not change with what else is in the cluster.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.api.figures import exact
@@ -126,25 +126,23 @@ def _labelled_class(product: str, labels: Mapping[str, str], gpu_count: int) -> 
 def _declared_class(
     setting: NodeClassSetting, labels: Mapping[str, str], gpu_count: int
 ) -> NodeClass | None:
-    known = gpus.find(setting.product, None)
-    if setting.memory_bytes is None:
-        gpu = known
-    else:
-        gpu = Gpu(
-            name=setting.product,
-            product=setting.product,
+    gpu = gpus.find(setting.product, None)
+    if setting.memory_bytes is not None:
+        # every memory size of a card has the same speeds
+        known = gpu or next(iter(gpus.variants(setting.product)), _blank(setting.product))
+        gpu = replace(
+            known,
             cuda_total=exact(setting.memory_bytes, "declared by the operator's settings"),
-            compute_capability=setting.compute_capability or (known and known.compute_capability),
-            memory_bandwidth_bytes_per_second=known.memory_bandwidth_bytes_per_second
-            if known
-            else None,
-            bf16_flops=known.bf16_flops if known else None,
-            fp8_flops=known.fp8_flops if known else None,
-            nvlink_bytes_per_second=known.nvlink_bytes_per_second if known else None,
+            compute_capability=setting.compute_capability or known.compute_capability,
         )
     if gpu is None:
         return None
     return _make(setting.product, gpu, gpu_count, labels, sorted(setting.match_labels))
+
+
+def _blank(product: str) -> Gpu:
+    """A card of which nothing is known but its name."""
+    return gpus.unknown(product, 0, None)
 
 
 def _cloud_class(labels: Mapping[str, str]) -> NodeClass | None:
