@@ -58,13 +58,29 @@ class Cluster(Protocol):
         """
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
-        """Ask the API server for one object (ConfigMap, Secret, or any kind of `owned`)."""
+        """Ask the API server for one object, the newest there is; None when there is none.
+
+        Kinds: LLMDeployment, ConfigMap, Secret, PersistentVolumeClaim, and those of `owned`.
+        """
 
     async def apply(self, document: Document) -> Document:
-        """Server-side apply, forced, with Tidegate's field manager; return what is stored."""
+        """Server-side apply, forced, with Tidegate's field manager; return what is stored.
+
+        With `metadata.uid` and `resourceVersion` in it, the document is only applied to the very
+        object that was seen: else WriteFailed(409).
+        """
+
+    async def scale(self, document: Document, replicas: int) -> Document:
+        """Set `spec.replicas` of a Deployment and nothing else of it; return what is stored.
+
+        WriteFailed(409) when its uid or resourceVersion is no longer the document's.
+        """
 
     async def delete(self, document: Document) -> None:
-        """Delete an object by kind and name if its uid is still the document's."""
+        """Delete an object if its uid and resourceVersion are still the document's.
+
+        One that is gone is no error; one that changed is WriteFailed(409).
+        """
 
     async def set_status(self, ref: Ref, resource_version: str, status: Document) -> Document:
         """Replace the status through the subresource; WriteFailed(409) when the object moved."""
@@ -82,7 +98,10 @@ class Clock(Protocol):
     """The time, as a parameter."""
 
     def now(self) -> float:
-        """Return seconds since 1970, UTC."""
+        """Return seconds since 1970, UTC: for what is stored and shown."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow: for how long something lasts in this process."""
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,11 @@ class PoolPods:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why there is no going on: it `waits` for something, or nothing happens until somebody acts.
-
-    `planned` tells that the plan was made all the same: the trouble came when it was applied.
-    """
+    """Why there is no going on: it `waits` for something, or until somebody acts."""
 
     reason: str
     message: str
     waits: bool = False
-    planned: bool = False
 
 
 @dataclass(frozen=True)

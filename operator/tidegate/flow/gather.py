@@ -1,0 +1,109 @@
+"""Everything that a pass looks at, read once at its beginning."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.core import names, nodes
+from tidegate.core.nodes import GpuPod, Node
+from tidegate.flow import node_grace
+from tidegate.flow.memory import Memory, key_of
+from tidegate.flow.ports import Clock, Cluster, Document, Ref, Settings
+
+OWNED_KINDS = ("ServiceAccount", "NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The world of one pass.
+
+    `objects` are the deployment's own, `foreign` carry its label and belong to somebody else.
+    `nodes` have their class through short absences, `nodes_now` are just as they are. `hold` is
+    for how long nothing may be planned yet, `grace` when a node's absence begins to count.
+    """
+
+    ref: Ref
+    document: Document
+    objects: tuple[Document, ...]
+    foreign: tuple[Document, ...]
+    pods: tuple[Document, ...]
+    nodes: tuple[Node, ...]
+    nodes_now: tuple[Node, ...]
+    gpu_pods: tuple[GpuPod, ...]
+    hold: float | None
+    grace: float | None
+
+    @property
+    def uid(self) -> str:
+        """The deployment's own uid."""
+        uid: str = self.document["metadata"]["uid"]
+        return uid
+
+    def of_kind(self, kind: str) -> list[Document]:
+        """Return the deployment's own objects of a kind."""
+        return [document for document in self.objects if document["kind"] == kind]
+
+
+def snapshot(
+    ref: Ref,
+    document: Document,
+    cluster: Cluster,
+    clock: Clock,
+    settings: Settings,
+    memory: Memory,
+) -> Snapshot:
+    """Read the world from the caches."""
+    uid, now = document["metadata"]["uid"], clock.monotonic()
+    labelled = [found for kind in OWNED_KINDS for found in cluster.owned(kind, ref)]
+    mine = tuple(found for found in labelled if owner_uid(found) == uid)
+    current = [nodes.read(node, settings.node_classes) for node in cluster.nodes()]
+    steady, grace = node_grace.steady(current, memory, now, settings.class_grace_seconds)
+    if memory.begun_at is None:
+        memory.begun_at = now
+    young = memory.begun_at + settings.class_grace_seconds - now
+    return Snapshot(
+        ref=ref,
+        document=document,
+        objects=mine,
+        foreign=tuple(found for found in labelled if owner_uid(found) != uid),
+        pods=tuple(cluster.owned("Pod", ref)),
+        nodes=tuple(steady),
+        nodes_now=tuple(current),
+        gpu_pods=tuple(cluster.gpu_pods()),
+        hold=young if young > 0 and _misses_class(mine, steady) else None,
+        grace=grace,
+    )
+
+
+async def is_behind(snapshot: Snapshot, cluster: Cluster, memory: Memory) -> bool:
+    """Say whether the caches lack something that this process wrote itself.
+
+    What the caches do not have at all may have been deleted by somebody: that is asked for.
+    """
+    cached = {key_of(found) for found in snapshot.objects}
+    for key in memory.behind(snapshot.ref, snapshot.objects):
+        if key in cached or await cluster.get(*key) is not None:
+            return True
+        del memory.written[snapshot.ref][key]
+    return False
+
+
+def owner_uid(document: Document) -> str | None:
+    """Return the uid of the object's controller, None where it has none."""
+    for owner in document["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            uid: str = owner["uid"]
+            return uid
+    return None
+
+
+def _misses_class(objects: Sequence[Document], steady: Sequence[Node]) -> bool:
+    """Say whether a slice stands on a class that no node is of.
+
+    A process that has just begun cannot tell a class that is away for a moment from one that left.
+    """
+    there = {names.label_value(name) for name in nodes.classes(steady)}
+    return any(
+        found["metadata"].get("labels", {}).get(names.LABEL_NODE_CLASS) not in there
+        for found in objects
+        if found["kind"] == "Deployment" and found["spec"].get("replicas")
+    )

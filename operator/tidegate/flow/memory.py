@@ -1,0 +1,79 @@
+"""What a process remembers between passes. Losing all of it costs a few calls and no mistake."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidegate.core.causes import Cause
+from tidegate.core.nodes import Node
+from tidegate.flow.ports import Document, Ref
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+@dataclass
+class SeenNode:
+    """A node as it was while its class was known; `missing_since` is monotonic."""
+
+    node: Node
+    missing_since: float | None = None
+
+
+@dataclass
+class FetchedText:
+    """A ConfigMap's value and when it was fetched (monotonic); None when it was not there."""
+
+    text: str | None
+    at: float
+
+    def is_fresh(self, now: float, age_seconds: float) -> bool:
+        """Say whether it need not be fetched again; one that was not there is looked for always."""
+        return self.text is not None and now - self.at < age_seconds
+
+
+@dataclass
+class Memory:
+    """One for each process, shared by the passes of all deployments."""
+
+    nodes: dict[str, SeenNode] = field(default_factory=dict)
+    begun_at: float | None = None
+    written: dict[Ref, dict[Key, int]] = field(default_factory=dict)
+    texts: dict[Ref, tuple[tuple[str, str], FetchedText]] = field(default_factory=dict)
+    causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
+
+    def forget(self, ref: Ref) -> None:
+        """Drop what belongs to a deployment that is gone."""
+        for known in (self.written, self.texts, self.causes):
+            known.pop(ref, None)
+
+    def wrote(self, ref: Ref, stored: Document) -> None:
+        """Remember what a write led to, so that no older copy of it is acted upon."""
+        version = version_of(stored)
+        if version is not None:
+            self.written.setdefault(ref, {})[key_of(stored)] = version
+
+    def behind(self, ref: Ref, cached: Iterable[Document]) -> list[Key]:
+        """Return the objects whose cached copy is older than our own last write of them.
+
+        Those that the caches have caught up with are dropped from memory.
+        """
+        written = self.written.get(ref)
+        if not written:
+            return []
+        there = {key_of(document): version_of(document) for document in cached}
+        for key, version in list(written.items()):
+            if (there.get(key) or -1) >= version:
+                del written[key]
+        return list(written)
+
+
+def key_of(document: Document) -> Key:
+    """Return what tells an object from all others that are there."""
+    metadata = document["metadata"]
+    return document["kind"], metadata["namespace"], metadata["name"]
+
+
+def version_of(document: Document) -> int | None:
+    """Return the resourceVersion as the number that Kubernetes lets clients compare."""
+    text = document["metadata"].get("resourceVersion", "")
+    return int(text) if text.isdigit() else None

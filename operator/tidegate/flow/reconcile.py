@@ -1,0 +1,181 @@
+"""The pass: make the cluster as the resource says, and say in its status how that stands.
+
+Level-based: everything is read anew, whatever the reason to look. Nothing is written that is there
+already, and nothing is written on the word of a cache alone: before its first write a pass asks the
+API server whether the resource is still the one that was read.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.api import llmdeployment
+from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
+from tidegate.api.reasons import Reason
+from tidegate.core import model_config, nodes, plan
+from tidegate.core.plan import Plan
+from tidegate.core.render import render
+from tidegate.core.render.network import Scraper
+from tidegate.core.rollout import decide
+from tidegate.core.rollout.slices import Decision, State, limits
+from tidegate.core.status import Seen, Trouble
+from tidegate.errors import Invalid, Refused, Wait
+from tidegate.flow import changes, gather, references, seeing, slices, telling
+from tidegate.flow.gather import Snapshot
+from tidegate.flow.memory import Memory
+from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome
+from tidegate.flow.ports import Clock, Cluster, ReadFailed, Ref, Settings, WriteFailed
+
+__all__ = ["Memory", "Outcome", "reconcile"]
+
+_MOVING_SECONDS = 10.0
+"""How soon to look again while pods come and go; their events come first, as a rule."""
+_REFUSED_SECONDS = 60.0
+"""How soon to look again at what only a new spec should change: nodes and policies change, too."""
+_REFUSALS = (400, 403, 405, 413, 415, 422)
+
+
+async def reconcile(
+    ref: Ref, cluster: Cluster, clock: Clock, settings: Settings, memory: Memory
+) -> Outcome:
+    """Do one pass over a deployment."""
+    document = cluster.deployment(ref)
+    if document is None or "deletionTimestamp" in document["metadata"]:
+        memory.forget(ref)
+        return GONE
+    snapshot = gather.snapshot(ref, document, cluster, clock, settings, memory)
+    work = Work(snapshot, cluster, clock, settings, memory)
+    try:
+        if await gather.is_behind(snapshot, cluster, memory):
+            return STALE
+        if snapshot.hold is not None:
+            return Outcome("waiting", snapshot.hold)
+        await work.carry_out()
+        seen = await work.seen()
+    except ReadFailed:
+        return FAILED
+    except WriteFailed as error:
+        return STALE if error.status in (404, 409) else FAILED
+    if not await telling.tell(ref, document, seen, cluster, clock):
+        return STALE
+    return work.outcome()
+
+
+@dataclass
+class Work:
+    """A pass under way: what it has come to so far."""
+
+    snapshot: Snapshot
+    cluster: Cluster
+    clock: Clock
+    settings: Settings
+    memory: Memory
+    spec: LLMDeploymentSpec | None = None
+    plan: Plan | None = None
+    decision: Decision | None = None
+    trouble: Trouble | None = None
+    wait_seconds: float = _REFUSED_SECONDS
+
+    async def carry_out(self) -> None:
+        """Plan, decide and write; what stands in the way becomes the pass's trouble.
+
+        Raises:
+            WriteFailed: A write failed in a way that passes.
+            ReadFailed: So did a read.
+        """
+        try:
+            spec = self.spec = llmdeployment.parse(self.snapshot.document).spec
+            planned = self.plan = await self._plan(spec)
+            decision = self.decision = self._decide(spec, planned)
+            await self._write(spec, planned, decision)
+        except Invalid as error:
+            self.trouble = Trouble(Reason.INVALID_SPEC, str(error))
+        except Refused as error:
+            self.trouble = Trouble(error.reason, str(error))
+        except Wait as error:
+            self.trouble = Trouble(error.reason, str(error), waits=True)
+            self.wait_seconds = error.delay_seconds
+        except WriteFailed as error:
+            if error.status not in _REFUSALS:
+                raise
+            self.trouble = Trouble(
+                Reason.APPLY_REFUSED,
+                f"the API server refused the {error.kind} {error.name}: {error.message}",
+            )
+
+    async def _plan(self, spec: LLMDeploymentSpec) -> Plan:
+        snapshot, ref = self.snapshot, self.snapshot.ref
+        text = await references.config_text(
+            ref, spec.model.config_ref, self.cluster, self.clock, self.memory
+        )
+        return plan.make(
+            spec,
+            model_config.of(spec.model, text),
+            snapshot.nodes,
+            nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name),
+            slices.previous_replicas(snapshot),
+        )
+
+    def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
+        rollout = spec.rollout
+        return decide.decide(
+            slices.find(self.snapshot, spec, planned),
+            {
+                name: limits(
+                    sum(entry.replicas for entry in planned.of_pool(name)),
+                    rollout.max_surge,
+                    rollout.max_unavailable,
+                )
+                for name in spec.pools.by_name()
+            },
+            nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None),
+            rollout.strategy,
+            planned.revision,
+        )
+
+    async def _write(self, spec: LLMDeploymentSpec, planned: Plan, decision: Decision) -> None:
+        """Write what differs; a pass at rest ends before its first call."""
+        snapshot, settings = self.snapshot, self.settings
+        rendered = render.render(
+            render.Owner(snapshot.ref.namespace, snapshot.ref.name, snapshot.uid),
+            spec,
+            planned,
+            slices.scale(snapshot.ref.name, planned, decision),
+            Scraper(settings.scraper_namespace_labels, settings.scraper_pod_labels),
+        )
+        wanted = changes.find(snapshot, rendered, decision)
+        if not wanted:
+            return
+        await self._confirm()
+        await changes.check_names_are_free(snapshot, wanted, self.cluster)
+        if any(document["kind"] == "Deployment" for document in wanted.create):
+            await references.check(snapshot.ref, spec, self.cluster)
+        await changes.write(snapshot, wanted, self.cluster, self.memory)
+
+    async def _confirm(self) -> None:
+        """Ask whether the resource is still as it was read: a cache may be behind."""
+        ref, seen = self.snapshot.ref, self.snapshot.document["metadata"]
+        found = await self.cluster.get(KIND, ref.namespace, ref.name)
+        now = found["metadata"] if found else {}
+        same = all(now.get(key) == seen.get(key) for key in ("uid", "generation"))
+        if not same or "deletionTimestamp" in now:
+            raise WriteFailed(409, "it changed since it was read", KIND, ref.name)
+
+    async def seen(self) -> Seen:
+        """Return what the status is to tell."""
+        return await seeing.seen(
+            self.snapshot,
+            self.spec,
+            self.plan,
+            self.decision,
+            self.trouble,
+            self.cluster,
+            self.memory,
+        )
+
+    def outcome(self) -> Outcome:
+        """Return how the pass ended."""
+        if self.trouble is not None:
+            return Outcome("waiting" if self.trouble.waits else "refused", self.wait_seconds)
+        assert self.decision is not None
+        if self.decision.state != State.SETTLED:
+            return Outcome("moving", _MOVING_SECONDS)
+        return Outcome("settled", self.snapshot.grace)

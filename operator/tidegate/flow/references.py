@@ -1,0 +1,66 @@
+"""What a resource names in its own namespace: ConfigMap, Secrets, claim."""
+
+from collections.abc import Iterator
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.model_spec import KeyRef
+from tidegate.api.reasons import Reason
+from tidegate.errors import Wait
+from tidegate.flow.memory import FetchedText, Memory
+from tidegate.flow.ports import Clock, Cluster, Ref
+
+TEXT_AGE_SECONDS = 30.0
+"""A ConfigMap is asked for again after this: changes are seen, and a pass at rest makes no call."""
+_RETRY_SECONDS = 10.0
+
+
+async def config_text(
+    ref: Ref, wanted: KeyRef | None, cluster: Cluster, clock: Clock, memory: Memory
+) -> str | None:
+    """Return the value of a ConfigMap's key, None where it is not there."""
+    if wanted is None:
+        return None
+    now, name = clock.monotonic(), (wanted.name, wanted.key)
+    known = memory.texts.get(ref)
+    if known and known[0] == name and known[1].is_fresh(now, TEXT_AGE_SECONDS):
+        return known[1].text
+    found = await cluster.get("ConfigMap", ref.namespace, wanted.name)
+    text: str | None = ((found or {}).get("data") or {}).get(wanted.key)
+    memory.texts[ref] = (name, FetchedText(text, now))
+    return text
+
+
+async def check(ref: Ref, spec: LLMDeploymentSpec, cluster: Cluster) -> None:
+    """See that what the pods will need is there before they are made.
+
+    Raises:
+        Wait: Something is not there (yet); the message names it.
+    """
+    for key in sorted({*_secret_keys(spec)}):
+        name, entry = key
+        found = await cluster.get("Secret", ref.namespace, name)
+        if found is None:
+            raise _missing(f"the Secret {name} does not exist; create it with the key {entry}")
+        if entry not in (found.get("data") or {}):
+            raise _missing(f"the Secret {name} has no key {entry}; add it")
+    source = spec.model.source
+    claim = source.persistent_volume_claim if source else None
+    if (
+        claim
+        and await cluster.get("PersistentVolumeClaim", ref.namespace, claim.claim_name) is None
+    ):
+        raise _missing(f"the PersistentVolumeClaim {claim.claim_name} does not exist; create it")
+
+
+def _secret_keys(spec: LLMDeploymentSpec) -> Iterator[tuple[str, str]]:
+    source = spec.model.source
+    if source and source.hugging_face:
+        ref = source.hugging_face.token_secret_ref
+        yield ref.name, ref.key
+    for variable in spec.engine.env:
+        if variable.secret_key_ref:
+            yield variable.secret_key_ref.name, variable.secret_key_ref.key
+
+
+def _missing(message: str) -> Wait:
+    return Wait(Reason.REFERENCE_MISSING, message, _RETRY_SECONDS)

@@ -1,0 +1,171 @@
+"""From Deployments and pods to the slices that the rollout decides on."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.core import causes, landing, names
+from tidegate.core.nodes import Node
+from tidegate.core.plan import Plan
+from tidegate.core.rollout.slices import Decision, Slice
+from tidegate.core.status import conditions
+from tidegate.flow.gather import Snapshot
+from tidegate.flow.ports import Document
+
+_AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_ENDED = ("Succeeded", "Failed")
+_SliceKey = tuple[str, str, str]
+
+
+def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]:
+    """Return the slices that the plan wants and those that are there."""
+    live = {found["metadata"]["name"]: found for found in snapshot.of_kind("Deployment")}
+    pods = _by_slice(snapshot.pods)
+    wanted = {}
+    for entry in plan.slices:
+        class_name = entry.node_class.name
+        name = names.slice_name(snapshot.ref.name, entry.pool, plan.revision, class_name)
+        found = landing.find(entry.pool, spec.pools.by_name()[entry.pool], snapshot.nodes)
+        key = (entry.pool, plan.revision, names.label_value(class_name))
+        wanted[name] = _slice(
+            name,
+            key,
+            gpus=entry.gpus,
+            target=entry.replicas,
+            document=live.get(name),
+            pods=pods.get(key, ()),
+            nodes=found.by_class[class_name],
+        )
+    others = [
+        _slice(name, key, gpus=_gpus(found), document=found, pods=pods.get(key, ()))
+        for name, found in live.items()
+        if name not in wanted and (key := _key(found))
+    ]
+    return [*wanted.values(), *others]
+
+
+def scale(deployment: str, plan: Plan, decision: Decision) -> dict[tuple[str, str], int]:
+    """Return the replicas of the plan's own slices, as rendering wants them."""
+    return {
+        (entry.pool, entry.node_class.name): decision.replicas[
+            names.slice_name(deployment, entry.pool, plan.revision, entry.node_class.name)
+        ]
+        for entry in plan.slices
+    }
+
+
+def previous_replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
+    """Return how replicas are divided now: as the last plan says, else as they are asked for."""
+    entries = (snapshot.document.get("status") or {}).get("plan") or ()
+    if entries:
+        return {(e["pool"], e["nodeClass"]): e["replicas"] for e in entries}
+    asked: Counter[tuple[str, str]] = Counter()
+    for found in snapshot.of_kind("Deployment"):
+        pool, _, node_class = _key(found)
+        asked[pool, node_class] += found["spec"].get("replicas", 0)
+    return dict(asked)
+
+
+def ready_pods(pods: Sequence[Document]) -> list[Document]:
+    """Return the pods that serve and are not about to leave."""
+    return [pod for pod in pods if causes.is_ready(pod) and not causes.is_leaving(pod)]
+
+
+def last_progress(snapshot: Snapshot, revision: str) -> float | None:
+    """Return when a slice of a revision was last made or one of its pods became ready."""
+    times = [
+        found["metadata"].get("creationTimestamp")
+        for found in snapshot.of_kind("Deployment")
+        if _key(found)[1] == revision
+    ]
+    for pod in ready_pods(snapshot.pods):
+        if _key(pod)[1] == revision:
+            times += [
+                condition.get("lastTransitionTime")
+                for condition in pod["status"]["conditions"]
+                if condition["type"] == "Ready"
+            ]
+    return max((at for text in times if (at := conditions.parse_time(text))), default=None)
+
+
+def revision_of(document: Document) -> str:
+    """Return the revision that an object of a slice is of."""
+    return _key(document)[1]
+
+
+def pool_of(document: Document) -> str:
+    """Return the pool that an object is of."""
+    return _key(document)[0]
+
+
+def _slice(
+    name: str,
+    key: _SliceKey,
+    *,
+    gpus: int,
+    document: Document | None,
+    pods: Sequence[Document],
+    target: int = 0,
+    nodes: Sequence[Node] = (),
+) -> Slice:
+    there = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _ENDED]
+    live = [pod for pod in there if not causes.is_leaving(pod)]
+    ending = [node for pod in there if causes.is_leaving(pod) and (node := _node_of(pod))]
+    return Slice(
+        name=name,
+        pool=key[0],
+        revision=key[1],
+        gpus=gpus,
+        target=target,
+        exists=document is not None,
+        asked=document["spec"].get("replicas", 1) if document else 0,
+        ready=len(ready_pods(live)),
+        bound=sum(_node_of(pod) is not None for pod in live),
+        live=len(live),
+        ending=len(there) - len(live),
+        refused=sum(_is_refused(pod) for pod in live),
+        nodes=frozenset(node.name for node in nodes if not _is_away(node)),
+        holding=frozenset(node for pod in live if (node := _node_of(pod))),
+        ending_on=Counter(ending),
+    )
+
+
+def _by_slice(pods: Sequence[Document]) -> Mapping[_SliceKey, list[Document]]:
+    found: dict[_SliceKey, list[Document]] = {}
+    for pod in pods:
+        found.setdefault(_key(pod), []).append(pod)
+    return found
+
+
+def _key(document: Document) -> _SliceKey:
+    labels = document["metadata"].get("labels") or {}
+    return (
+        labels.get(names.LABEL_POOL, ""),
+        labels.get(names.LABEL_REVISION, ""),
+        labels.get(names.LABEL_NODE_CLASS, ""),
+    )
+
+
+def _gpus(deployment: Document) -> int:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    return sum(
+        int(((entry.get("resources") or {}).get("limits") or {}).get(names.GPU_RESOURCE, 0))
+        for entry in containers
+    )
+
+
+def _node_of(pod: Document) -> str | None:
+    node: str | None = (pod.get("spec") or {}).get("nodeName")
+    return node
+
+
+def _is_refused(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return _node_of(pod) is None and any(
+        entry.get("type") == "PodScheduled" and entry.get("reason") == "Unschedulable"
+        for entry in conditions
+    )
+
+
+def _is_away(node: Node) -> bool:
+    return any(taint.get("key") in _AWAY_TAINTS for taint in node.taints)

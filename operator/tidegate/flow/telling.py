@@ -1,0 +1,50 @@
+"""Telling what a pass came to: the status where it differs, and Events for transitions."""
+
+from pydantic import ValidationError
+
+from tidegate.api.conditions import Condition, ConditionType
+from tidegate.api.llmdeployment_status import LLMDeploymentStatus
+from tidegate.core import status
+from tidegate.core.status import Seen
+from tidegate.flow.ports import Clock, Cluster, Document, Ref, WriteFailed
+
+
+def previous(document: Document) -> LLMDeploymentStatus | None:
+    """Return the stored status; None for none, and for one that cannot be read any more."""
+    stored = document.get("status")
+    try:
+        return LLMDeploymentStatus.model_validate(stored) if stored else None
+    except ValidationError:
+        return None
+
+
+async def tell(ref: Ref, document: Document, seen: Seen, cluster: Cluster, clock: Clock) -> bool:
+    """Write the status if it differs from what is stored; return whether that is done."""
+    before = previous(document)
+    after = status.make(seen, before, clock.now())
+    if after.wire() == (document.get("status") or {}):
+        return True
+    try:
+        await cluster.set_status(ref, document["metadata"]["resourceVersion"], after.wire())
+    except WriteFailed as error:
+        return error.status == 404  # gone meanwhile
+    for condition in _transitions(before, after):
+        bad = condition.type == ConditionType.STALLED or condition.status == "False"
+        await cluster.emit(ref, "Warning" if bad else "Normal", condition.reason, condition.message)
+    return True
+
+
+def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus) -> list[Condition]:
+    """Return what is worth an Event: Ready and what it is for, and a standstill."""
+    known = (
+        {entry.type: (entry.status, entry.reason) for entry in before.conditions} if before else {}
+    )
+    told = []
+    for condition in after.conditions:
+        changed = known.get(condition.type) != (condition.status, condition.reason)
+        is_standstill = condition.type == ConditionType.STALLED and condition.status == "True"
+        if changed and (condition.type == ConditionType.READY or is_standstill):
+            told.append(condition)
+    if len(told) == 2 and (told[0].reason, told[0].message) == (told[1].reason, told[1].message):
+        return told[:1]
+    return told

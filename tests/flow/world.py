@@ -1,0 +1,404 @@
+"""A cluster in memory around the API server: Deployment controller, scheduler, engines, a clock.
+
+The pods become ready some seconds after they were given a node, or fail as `fates` says.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.flow import reconcile
+from tidegate.flow.ports import Document, Ref, Settings
+
+from .api_server import CRD, ApiServer, Crash, gpus_of, key_of
+
+A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+_MEMORY = {A100: "81920", H100: "81559"}
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "vocab_size": 512,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+
+
+@dataclass
+class ScriptedClock:
+    """Wall time and monotonic time; the wall may jump."""
+
+    wall: float = 1_800_000_000.0
+    ticks: float = 1000.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.ticks
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.ticks += seconds
+
+    def text(self) -> str:
+        return datetime.fromtimestamp(int(self.wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How engines of an image end instead of becoming ready."""
+
+    exit_code: int = 1
+    log: str = ""
+    waiting: str | None = None
+
+
+@dataclass
+class World:
+    """One cluster and one operator process; `restart` makes it a new process."""
+
+    clock: ScriptedClock = field(default_factory=ScriptedClock)
+    settings: Settings = field(default_factory=Settings)
+    start_seconds: float = 5.0
+    end_seconds: float = 2.0
+    fates: dict[str, Fate] = field(default_factory=dict)  # by image
+    refs: list[Ref] = field(default_factory=list)
+    least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
+
+    def __post_init__(self) -> None:
+        self.api = ApiServer(self.clock.text)
+        self.memory = reconcile.Memory()
+        self.since: dict[str, float] = {}
+        self.names = 0
+
+    # what users and the infrastructure do
+
+    def node(self, name: str, product: str = A100, gpus: int = 4, **labels: str) -> None:
+        self.api.put(
+            {
+                "kind": "Node",
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        "nvidia.com/gpu.product": product,
+                        "nvidia.com/gpu.memory": _MEMORY[product],
+                        "nvidia.com/gpu.count": str(gpus),
+                        **labels,
+                    },
+                },
+                "spec": {},
+                "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}},
+            }
+        )
+
+    def apply(self, name: str = "chat", namespace: str = "default", **spec: Any) -> Ref:
+        """Apply a resource as a user does; parts of the spec replace those of the default one."""
+        ref = Ref(namespace, name)
+        if ref not in self.refs:
+            self.refs.append(ref)
+        document = {
+            "apiVersion": "tidegate.io/v1alpha1",
+            "kind": CRD,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": a_spec(**spec),
+        }
+        live = self.api.objects.get((CRD, namespace, name))
+        if live is not None:
+            document["status"] = live.get("status", {})
+        self.api.put(document)
+        return ref
+
+    def foreign_pod(self, name: str, node: str, gpus: int) -> None:
+        self.api.put(
+            {
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "other"},
+                "spec": {
+                    "nodeName": node,
+                    "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
+                },
+                "status": {"phase": "Running"},
+            }
+        )
+
+    # the operator
+
+    async def reconcile(self, ref: Ref | None = None) -> reconcile.Outcome:
+        return await reconcile.reconcile(
+            ref or self.refs[0], self.api, self.clock, self.settings, self.memory
+        )
+
+    def restart(self) -> None:
+        """End the process and begin a new one, which knows only what the cluster knows."""
+        self.memory = reconcile.Memory()
+
+    async def run(
+        self, rounds: int = 120, watch: Callable[[], None] | None = None, seconds: float = 1.0
+    ) -> None:
+        """Let operator and cluster work until neither has anything to do."""
+        idle = 0
+        for _ in range(rounds):
+            before = self.api.version, len(self.api.objects)
+            for ref in self.refs:
+                try:
+                    await self.reconcile(ref)
+                except Crash:
+                    self.restart()
+            self.step()
+            if watch:
+                watch()
+            self.clock.pass_by(seconds)
+            idle = 0 if (self.api.version, len(self.api.objects)) != before else idle + 1
+            if idle > self.start_seconds + self.end_seconds + 2:
+                return
+        raise AssertionError(f"still moving: {self.api.writes[-6:]} {self.status()}")
+
+    # the cluster
+
+    def step(self) -> None:
+        self._control()
+        self._schedule()
+        self._engines()
+        for pool in self.least_ready:
+            self.least_ready[pool] = min(self.least_ready[pool], len(self.ready(pool)))
+
+    def _control(self) -> None:
+        for deployment in self.deployments():
+            pods = [pod for pod in self.pods() if _owns(deployment, pod) and not _ending(pod)]
+            wanted = deployment["spec"]["replicas"]
+            for _ in range(wanted - len(pods)):
+                self._make_pod(deployment)
+            by_worth = sorted(
+                pods, key=lambda pod: (bool(pod["spec"].get("nodeName")), is_ready(pod))
+            )
+            for pod in by_worth[: max(0, len(pods) - wanted)]:
+                self._end(pod)
+
+    def _make_pod(self, deployment: Document) -> None:
+        self.names += 1
+        template = deployment["spec"]["template"]
+        metadata = deployment["metadata"]
+        self.api.put(
+            {
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{metadata['name']}-{self.names}",
+                    "namespace": metadata["namespace"],
+                    "labels": template["metadata"]["labels"],
+                    "ownerReferences": [
+                        {"kind": "Deployment", "name": metadata["name"], "uid": metadata["uid"]}
+                    ],
+                },
+                "spec": template["spec"],
+                "status": {"phase": "Pending"},
+            }
+        )
+
+    def _end(self, pod: Document) -> None:
+        key = key_of(pod)
+        if not pod["spec"].get("nodeName"):
+            self.api.remove(key)
+            return
+        metadata = {**pod["metadata"], "deletionTimestamp": self.clock.text()}
+        self.since[pod["metadata"]["uid"]] = self.clock.ticks
+        self.api.patch(key, metadata=metadata)
+
+    def _schedule(self) -> None:
+        free = self.free()
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") or _ending(pod):
+                continue
+            fitting = [
+                name
+                for name, gpus in sorted(free.items(), key=lambda item: (-item[1], item[0]))
+                if gpus >= gpus_of(pod) and _matches(pod, self._node(name))
+            ]
+            if fitting:
+                free[fitting[0]] -= gpus_of(pod)
+                self.since[pod["metadata"]["uid"]] = self.clock.ticks
+                self.api.patch(key_of(pod), spec={**pod["spec"], "nodeName": fitting[0]})
+            else:
+                self._refuse(pod)
+
+    def _refuse(self, pod: Document) -> None:
+        count = len(self.api.nodes())
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": f"0/{count} nodes are available: {count} Insufficient nvidia.com/gpu. "
+            "preemption: 0/1 nodes are available.",
+        }
+        self.api.patch(key_of(pod), status={"phase": "Pending", "conditions": [condition]})
+
+    def _engines(self) -> None:
+        for pod in self.pods():
+            age = self.clock.ticks - self.since.get(pod["metadata"]["uid"], self.clock.ticks)
+            if _ending(pod):
+                if age >= self.end_seconds:
+                    self.api.remove(key_of(pod))
+            elif pod["spec"].get("nodeName") and age >= self.start_seconds:
+                self.api.patch(key_of(pod), status=self._status(pod))
+
+    def _status(self, pod: Document) -> Document:
+        fate = self.fates.get(pod["spec"]["containers"][0]["image"])
+        if fate is None:
+            if is_ready(pod):
+                status: Document = pod["status"]
+                return status
+            return {
+                "phase": "Running",
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": self.clock.text()}
+                ],
+                "containerStatuses": [_container(ready=True, state={"running": {}})],
+            }
+        self.api.logs[pod["metadata"]["name"]] = fate.log
+        if fate.waiting:
+            waiting = {"reason": fate.waiting, "message": f"{fate.waiting} of the image"}
+            return _not_ready(_container(state={"waiting": waiting}))
+        ended = {"exitCode": fate.exit_code, "reason": "Error", "containerID": "c-1"}
+        return _not_ready(
+            _container(
+                restartCount=3,
+                state={"waiting": {"reason": "CrashLoopBackOff"}},
+                lastState={"terminated": ended},
+            )
+        )
+
+    # looking
+
+    def _node(self, name: str) -> Document:
+        return self.api.objects["Node", "", name]
+
+    def free(self) -> dict[str, int]:
+        left = {
+            node["metadata"]["name"]: int(node["status"]["allocatable"]["nvidia.com/gpu"])
+            for node in self._kind("Node")
+        }
+        for pod in self._kind("Pod"):
+            node = pod["spec"].get("nodeName")
+            if node in left:
+                left[node] -= gpus_of(pod)
+        return left
+
+    def _kind(self, kind: str) -> list[Document]:
+        return [found for key, found in sorted(self.api.objects.items()) if key[0] == kind]
+
+    def deployments(self) -> list[Document]:
+        return self._kind("Deployment")
+
+    def pods(self) -> list[Document]:
+        return [pod for pod in self._kind("Pod") if "tidegate.io/pool" in _labels(pod)]
+
+    def ready(self, pool: str) -> list[Document]:
+        return [
+            pod
+            for pod in self.pods()
+            if _labels(pod)["tidegate.io/pool"] == pool and is_ready(pod) and not _ending(pod)
+        ]
+
+    def status(self, ref: Ref | None = None) -> Document:
+        ref = ref or self.refs[0]
+        status: Document = self.api.objects[CRD, ref.namespace, ref.name].get("status", {})
+        return status
+
+    def condition(self, kind: str, ref: Ref | None = None) -> Document:
+        return next(c for c in self.status(ref)["conditions"] if c["type"] == kind)
+
+    def shape(self) -> dict[str, Any]:
+        """Return what matters of the end state: no uid, time or name of a pod."""
+        shape: dict[str, Any] = {}
+        for (kind, namespace, name), found in self.api.objects.items():
+            if kind in ("Node", "Pod"):
+                continue
+            metadata = {
+                key: value
+                for key, value in found["metadata"].items()
+                if key in ("labels", "annotations")
+            }
+            status = found.get("status", {})
+            conditions = {
+                c["type"]: (c["status"], c["reason"], c["message"])
+                for c in status.get("conditions", ())
+            }
+            rest = {
+                k: v for k, v in status.items() if k not in ("conditions", "observedGeneration")
+            }
+            shape[f"{kind} {namespace}/{name}"] = (metadata, found.get("spec"), conditions, rest)
+        shape["pods"] = sorted(
+            (_labels(pod)["tidegate.io/pool"], is_ready(pod)) for pod in self.pods()
+        )
+        return shape
+
+
+def a_spec(**parts: Any) -> Document:
+    spec: Document = {
+        "model": {"id": "/models/tiny", "config": CONFIG},
+        "engine": {
+            "image": "registry.local/vllm:v0.32.0",
+            "maxModelLen": 2048,
+            "maxNumSeqs": 8,
+            "maxNumBatchedTokens": 2048,
+            "enforceEager": True,
+        },
+        "budget": {"kvCache": "64Mi"},
+        "pools": {"unified": {"replicas": 2}},
+    }
+    for name, part in parts.items():
+        replace = name in ("pools", "rollout") or not isinstance(spec.get(name), dict)
+        spec[name] = part if replace else {**spec[name], **part}
+    return spec
+
+
+def is_ready(pod: Document) -> bool:
+    return any(
+        c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ())
+    )
+
+
+def _labels(document: Document) -> dict[str, str]:
+    labels: dict[str, str] = document["metadata"].get("labels", {})
+    return labels
+
+
+def _ending(pod: Document) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def _owns(deployment: Document, pod: Document) -> bool:
+    return any(
+        owner["uid"] == deployment["metadata"]["uid"]
+        for owner in pod["metadata"].get("ownerReferences", ())
+    )
+
+
+def _matches(pod: Document, node: Document) -> bool:
+    labels = node["metadata"]["labels"]
+    required = pod["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    return any(
+        all(labels.get(e["key"]) in e["values"] for e in term["matchExpressions"])
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+def _container(**parts: Any) -> Document:
+    return {"name": "engine", "ready": False, "restartCount": 0, **parts}
+
+
+def _not_ready(container: Document) -> Document:
+    return {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [container],
+    }
