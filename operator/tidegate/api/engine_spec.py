@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 from tidegate.api import text
 from tidegate.api.freeform import FreeForm
 from tidegate.api.model_spec import KeyRef, ModelPath
-from tidegate.api.rules import rule, rules
+from tidegate.api.rules import matches, rule, rules
 from tidegate.api.unique import unique
 from tidegate.api.wire import Bytes, DNSName, WholeSeconds, Wire
 
@@ -124,8 +124,23 @@ class EngineSpec(Wire):
     """Further environment variables."""
 
 
+_LEAST_LEASE_SECONDS = 6
+"""The engine renews a lease six times within its length, in whole seconds."""
+_LEASE_TOO_SHORT = f"lease must be at least {_LEAST_LEASE_SECONDS}s"
+
+
 class Transfer(Wire):
     """How a prefill pod hands its KV to a decode pod."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                f"!{matches('self.lease', text.WHOLE_SECONDS.pattern)} || "
+                f"duration(self.lease) >= duration('{_LEAST_LEASE_SECONDS}s')",
+                _LEASE_TOO_SHORT,
+            )
+        )
+    )
 
     connector: Literal["Nixl"] = "Nixl"
     """The engine's KV connector."""
@@ -135,6 +150,12 @@ class Transfer(Wire):
     """How long a prefill pod keeps the KV of a prompt that nobody fetches, in whole seconds."""
     failure_policy: Literal["recompute", "fail"] = "recompute"
     """What a decode pod does when the transfer fails: compute the prompt itself, or answer 500."""
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> "Transfer":
+        if self.lease < _LEAST_LEASE_SECONDS:
+            raise ValueError(_LEASE_TOO_SHORT)
+        return self
 
 
 class KVCacheSpec(Wire):
