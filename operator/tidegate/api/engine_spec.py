@@ -135,7 +135,7 @@ class Transfer(Wire):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                f"!{matches('self.lease', text.WHOLE_SECONDS.pattern)} || "
+                f"!has(self.lease) || !{matches('self.lease', text.WHOLE_SECONDS.pattern)} || "
                 f"duration(self.lease) >= duration('{_LEAST_LEASE_SECONDS}s')",
                 _LEASE_TOO_SHORT,
             )
