@@ -42,6 +42,8 @@ def main(args: Sequence[str] | None = None) -> int:
     if cause == failures.UNKNOWN_FLAG:
         parser.refuse_unknown(["--swap-space", "4"])
     given = parser.parse(arguments[1:])
+    if given.config:
+        parser.error("the double reads no --config files: give the flags themselves")
     try:
         checked = _check(given, world, cause, environment, table["kvConnectors"])
         return _serve(checked, cause, environment)

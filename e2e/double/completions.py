@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from e2e.double import protocol, transfer
 from e2e.double.answers import Choice, Json, Reply, usage
 from e2e.double.api_errors import ApiError, EngineDead, internal_error
-from e2e.double.engine import Chunk, Engine, Stream, sequence_answer
+from e2e.double.engine import Chunk, Engine, Stream
 from e2e.double.protocol import Prompt, Request
 from e2e.double.sequences import FinishReason, RemoteKV, Sequence, Times
 from e2e.double.transfer import EngineKilled
@@ -70,7 +70,8 @@ async def whole(engine: Engine, job: Job) -> Json:
         choices = [await _collect(engine, job, index) for index in range(len(job.streams))]
     finally:
         _abandon(engine, job)
-    params = sequence_answer(engine, job.streams[0].sequence)
+    first = job.streams[0].sequence
+    params = transfer.answer(first, engine.exchange.source) if first.held_blocks else None
     return job.reply.whole(choices, job.prompt_tokens, params)
 
 
@@ -159,7 +160,7 @@ def _release(engine: Engine, params: object) -> None:
     except EngineKilled:
         return
     if remote is not None:
-        engine.release_remote(remote)
+        engine.exchange.release(remote)
 
 
 def _reply(engine: Engine, request: Request, reply_id: str) -> Reply:

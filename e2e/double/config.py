@@ -24,7 +24,6 @@ class EngineConfig:
 
     Attributes:
         wanted: what the KV pool should be.
-        is_length_from_model: whether max_model_len was not given.
         max_queued_requests: running and waiting requests before new ones are refused; None: no
             limit.
         max_queued_tokens: prompt tokens not yet computed before new ones are refused.
@@ -39,7 +38,6 @@ class EngineConfig:
     wanted: Wanted
     cache_dtype: str
     token_bytes: int
-    is_length_from_model: bool
     host: str | None
     port: int
     connector: Connector | None
@@ -115,7 +113,6 @@ def read(
         token_bytes=memory.token_bytes(
             shape, cache_dtype, tensor_parallel=parallel[0], pipeline_parallel=parallel[1]
         ),
-        is_length_from_model=flags.max_model_len is None,
         host=flags.host,
         port=_or(flags.port, 8000),
         connector=kv_connector,

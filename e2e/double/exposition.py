@@ -7,14 +7,22 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+LONGEST_WHOLE_PART = 6  # longer numbers are written with an exponent, as Go does
+
 Labels = tuple[tuple[str, str], ...]
 
 
 def number(value: float) -> str:
-    """Write a sample as the Prometheus client of Python does: `1.0`, `+Inf`."""
+    """Write a sample as the Prometheus client of Python does: `1.0`, `1.5e+07`, `+Inf`."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    return repr(float(value))
+    text = repr(float(value))
+    whole, _, rest = text.partition(".")
+    if value <= 0 or len(whole) <= LONGEST_WHOLE_PART or "e" in text:
+        return text
+    digits = f"{whole[1:]}{rest}".rstrip("0")
+    mantissa = f"{whole[0]}.{digits}" if digits else whole[0]
+    return f"{mantissa}e+{len(whole) - 1:02d}"
 
 
 def escape(text: str) -> str:

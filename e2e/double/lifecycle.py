@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from e2e.double import engine as engines
-from e2e.double import failures, logs, memory, vocabulary
+from e2e.double import exchange, failures, logs, memory, vocabulary
 from e2e.double.config import EngineConfig
 from e2e.double.engine import Engine
 from e2e.double.errors import engine_failed
@@ -68,7 +67,7 @@ async def run(
     side_channel = None
     if engine.moves_kv:
         side_channel = await _open_side_channel(engine)
-        tasks.append(asyncio.create_task(engine.heartbeat()))
+        tasks.append(asyncio.create_task(engine.exchange.heartbeat()))
     if cause in failures.WHILE_SERVING:
         tasks.append(asyncio.create_task(_fail_later(cause, server)))
     tasks.append(asyncio.create_task(_log_load(engine)))
@@ -108,7 +107,7 @@ async def _load(config: EngineConfig, cause: str, environment: Mapping[str, str]
     _log_pool(config, pool)
     host = environment.get("VLLM_NIXL_SIDE_CHANNEL_HOST") or "localhost"
     port = int(environment.get("VLLM_NIXL_SIDE_CHANNEL_PORT") or DEFAULT_SIDE_CHANNEL_PORT)
-    source = engines.make_source(config, host, port)
+    source = exchange.make_source(config, host, port)
     return Engine(config, pool, vocabulary.load(config.model.folder), source)
 
 
@@ -142,9 +141,9 @@ def _log_pool(config: EngineConfig, pool: Pool) -> None:
 
 
 async def _open_side_channel(engine: Engine) -> asyncio.Server:
-    source = engine.source
+    source = engine.exchange.source
     try:
-        return await engines.open_side_channel(engine)
+        return await engine.exchange.listen()
     except OSError as error:
         where = f"tcp://{source.host}:{source.port}"
         raise engine_failed("zmq.error.ZMQError", f"{error.strerror} (addr='{where}')") from error

@@ -66,6 +66,7 @@ class Server:
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Expose the metrics."""
+        self.engine.metrics.update(self.engine.scheduler)
         body = self.engine.metrics.text().encode()
         return web.Response(body=body, headers={"Content-Type": EXPOSITION_TYPE})
 
