@@ -45,6 +45,7 @@ class Operator:
         self._leadership = Leadership(api, settings.namespace)
         self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
         self._memory = reconcile.Memory()
+        self._results: dict[Ref, str] = {}
         self._failed = False
 
     def healthy(self) -> bool:
@@ -52,18 +53,15 @@ class Operator:
         return not self._failed
 
     async def run(self) -> None:
-        """Work until cancelled, or until the Lease is lost."""
+        """Work until cancelled, until kopf was told to stop, or until the Lease is lost."""
         serving = await telemetry.serve(
             self._settings.http_port, self._metrics, self.healthy, self.cluster.synced
         )
         try:
-            async with asyncio.TaskGroup() as group:
-                for cache in self.cluster.caches():
-                    group.create_task(cache.run(self._api))
-                leading = group.create_task(self._lead())
-                await leading
-                raise asyncio.CancelledError
-        except BaseExceptionGroup:
+            await _until_one_ends(
+                self._lead(), *(cache.run(self._api) for cache in self.cluster.caches())
+            )
+        except Exception:
             self._failed = True
             raise
         finally:
@@ -85,10 +83,8 @@ class Operator:
         self._metrics.leading.set(1)
         self.cluster.wake_all()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._queue.run())
-                group.create_task(self._resync())
-                group.create_task(self._watch_by_kopf())
+            # kopf takes the process's signals while it runs: when it ends, so do we
+            await _until_one_ends(self._watch_by_kopf(), self._queue.run(), self._resync())
         finally:
             self._metrics.leading.set(0)
 
@@ -117,8 +113,20 @@ class Operator:
         finally:
             self._metrics.passes.labels(result).inc()
             self._metrics.pass_seconds.observe(time.monotonic() - begun)
+        self._note(ref, outcome.result)
         self._expose(ref)
         return outcome.requeue_seconds
+
+    def _note(self, ref: Ref, result: str) -> None:
+        """Log how a pass ended when it ended otherwise than the one before."""
+        if result == "gone":
+            before = self._results.pop(ref, None)
+        else:
+            before, self._results[ref] = self._results.get(ref), result
+        if before != result:
+            _LOG.info(
+                "pass ended: %s", result, extra={"deployment": str(ref), "before": before or ""}
+            )
 
     def _expose(self, ref: Ref) -> None:
         document = self.cluster.deployment(ref)
@@ -137,9 +145,23 @@ class Operator:
         return not self._settings.leader_election or self._leadership.holds()
 
 
+async def _until_one_ends(*works: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines together until one of them ends; end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ended = [task for task in tasks if task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()
+
+
 def _connection(configuration: Any) -> kopf.ConnectionInfo:
     """Give kopf the credentials that the official client has loaded."""
-    token = (configuration.api_key.get("BearerToken") or "").removeprefix("Bearer ")
+    _, _, token = (configuration.api_key.get("BearerToken") or "").partition(" ")  # "bearer ..."
     return kopf.ConnectionInfo(
         server=configuration.host,
         ca_path=configuration.ssl_ca_cert,
