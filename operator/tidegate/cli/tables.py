@@ -26,7 +26,7 @@ _LINES = (
 
 def print_plan(name: str, plan: Plan) -> None:
     """Print every slice of a plan."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     console.print(
         f"[bold]{name}[/bold]  {plan.mode}, vLLM {plan.engine_version}, revision {plan.revision}"
     )
@@ -45,7 +45,7 @@ def print_plan(name: str, plan: Plan) -> None:
 
 def print_refusal(name: str, refusal: Refused | Wait) -> None:
     """Print why there is no plan, and what to do."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     console.print(Text(f"{name}  {refusal.reason}: ", style="bold red") + Text(str(refusal)))
     explanation = EXPLANATIONS.get(Reason(refusal.reason))
     if explanation is not None:
