@@ -100,7 +100,7 @@ def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ())
 def classify(
     labels: Mapping[str, str], gpu_count: int, settings: Sequence[NodeClassSetting] = ()
 ) -> NodeClass | None:
-    """Return the class of a node by its labels, else by the settings, else by its cloud's labels."""
+    """Return a node's class by the settings, else by its labels, else by its cloud's labels."""
     declared = next(
         (s for s in settings if all(labels.get(k) == v for k, v in s.match_labels.items())), None
     )

@@ -1,19 +1,16 @@
 """Prefill and decode as a pair: what must be alike on both sides, and whether the split pays."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core.budget import transfer
 from tidegate.core.budget.shape import ModelShape
+from tidegate.core.slice_plan import SlicePlan
 from tidegate.errors import Refused
 
-if TYPE_CHECKING:
-    from tidegate.core.plan import SlicePlan
 
-
-def check(spec: LLMDeploymentSpec, slices: Sequence["SlicePlan"]) -> None:
+def check(spec: LLMDeploymentSpec, slices: Sequence[SlicePlan]) -> None:
     """Refuse a pair whose engines would turn each other away at the first request.
 
     Model, dtype, KV dtype and connector come from one spec, so they are alike. What can still
@@ -51,7 +48,7 @@ def check(spec: LLMDeploymentSpec, slices: Sequence["SlicePlan"]) -> None:
 
 
 def because(
-    spec: LLMDeploymentSpec, model: ModelShape, slices: Sequence["SlicePlan"]
+    spec: LLMDeploymentSpec, model: ModelShape, slices: Sequence[SlicePlan]
 ) -> tuple[str, ...]:
     """Say what the transfer of a prompt costs beside computing it, and warn when it is too much."""
     prefill = [entry for entry in slices if entry.pool == "prefill"]
@@ -60,7 +57,7 @@ def because(
     return tuple(_cost(spec, model, entry) for entry in prefill)
 
 
-def _cost(spec: LLMDeploymentSpec, model: ModelShape, entry: "SlicePlan") -> str:
+def _cost(spec: LLMDeploymentSpec, model: ModelShape, entry: SlicePlan) -> str:
     tokens = spec.workload.prompt_tokens.p95 if spec.workload else entry.engine.max_model_len
     kind = "p95" if spec.workload else "longest"
     moved = transfer.transfer_seconds(entry.sizing.pool, tokens, spec.kv_cache.transfer.bandwidth)

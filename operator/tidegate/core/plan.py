@@ -18,26 +18,15 @@ from tidegate.core.budget import sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
-from tidegate.core.nodes import Node, NodeClass
+from tidegate.core.nodes import Node
+from tidegate.core.slice_plan import SlicePlan
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
+__all__ = ["Exclusion", "Mode", "Plan", "SlicePlan", "make"]
+
 Mode = Literal["Unified", "PrefillDecode"]
 _UNNAMED_FIELD = "spec.pools.tensorParallel"
-
-
-@dataclass(frozen=True)
-class SlicePlan:
-    """One pool on one class of node: `replicas` pods, each of `gpus` GPUs."""
-
-    pool: str
-    node_class: NodeClass
-    nodes: int
-    replicas: int
-    gpus: int
-    engine: EngineConfig
-    sizing: Sizing
-    because: tuple[str, ...]
 
 
 @dataclass(frozen=True)

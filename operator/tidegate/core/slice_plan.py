@@ -1,0 +1,21 @@
+"""The plan of one slice: a pool on a class of node."""
+
+from dataclasses import dataclass
+
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.sizing import Sizing
+from tidegate.core.nodes import NodeClass
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """One pool on one class of node: `replicas` pods, each of `gpus` GPUs."""
+
+    pool: str
+    node_class: NodeClass
+    nodes: int
+    replicas: int
+    gpus: int
+    engine: EngineConfig
+    sizing: Sizing
+    because: tuple[str, ...]
