@@ -67,8 +67,8 @@ class World:
 
     clock: ScriptedClock = field(default_factory=ScriptedClock)
     settings: Settings = field(default_factory=Settings)
-    start_seconds: float = 5.0
-    end_seconds: float = 2.0
+    start_seconds: float = 2.0
+    end_seconds: float = 1.0
     fates: dict[str, Fate] = field(default_factory=dict)  # by image
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
@@ -157,9 +157,20 @@ class World:
                 watch()
             self.clock.pass_by(seconds)
             idle = 0 if (self.api.version, len(self.api.objects)) != before else idle + 1
-            if idle > self.start_seconds + self.end_seconds + 2:
+            if idle > self.start_seconds + self.end_seconds:
                 return
         raise AssertionError(f"still moving: {self.api.writes[-6:]} {self.status()}")
+
+    async def run_for(self, rounds: int) -> None:
+        """Let operator and cluster work for some rounds, at rest or not."""
+        for _ in range(rounds):
+            for ref in self.refs:
+                try:
+                    await self.reconcile(ref)
+                except Crash:
+                    self.restart()
+            self.step()
+            self.clock.pass_by(1.0)
 
     # the cluster
 

@@ -6,7 +6,6 @@ an annotation. `spec.replicas` is left out of the digest: a rollout scales old s
 applying them.
 """
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,10 +25,12 @@ _MERGE_KEYS = ("name", "mountPath", "containerPort", "uid", "topologyKey")
 
 def stamp(document: Document) -> Document:
     """Return the object with its digest, ready to be applied."""
-    stamped = copy.deepcopy(document)
-    annotations = stamped["metadata"].setdefault("annotations", {})
-    annotations[names.ANNOTATION_APPLIED] = _digest(document)
-    return stamped
+    metadata = document["metadata"]
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        names.ANNOTATION_APPLIED: _digest(document),
+    }
+    return {**document, "metadata": {**metadata, "annotations": annotations}}
 
 
 def differs(desired: Document, live: Document) -> bool:
@@ -48,7 +49,7 @@ def _digest(document: Document) -> str:
 def _holds(wanted: Any, there: Any, key: str = "", parent: str = "") -> bool:
     """Say whether what is there has all that is wanted."""
     if _is_empty(wanted):  # the API server does not store empty values
-        return _is_empty(there)
+        return _is_empty(there) or (wanted == {} and isinstance(there, Mapping))
     if wanted is False and there is None:
         return key in _UNSTORED_WHEN_FALSE
     if isinstance(wanted, Mapping):

@@ -9,6 +9,7 @@ from tidegate.core.causes.cause import Cause
 
 LogWanted = Literal["previous", "current"]
 MESSAGE_LIMIT = 2000
+_LINE_LIMIT, _LINES_LIMIT = 1000, 1000
 
 _PULLS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _CONFIGS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -45,7 +46,7 @@ def is_leaving(pod: Mapping[str, Any]) -> bool:
 
 def of_pod(pod: Mapping[str, Any], log: str = "") -> Cause | None:
     """Return why a pod does not serve, None where nothing is wrong (yet)."""
-    found = None if is_leaving(pod) else _explain(pod, log)
+    found = None if is_leaving(pod) else _explain(pod, _bounded(log))
     if found is None:
         return None
     name = pod["metadata"]["name"]
@@ -86,6 +87,11 @@ def _explain(pod: Mapping[str, Any], log: str) -> tuple[Reason, str] | None:
         )
     end = engine.last_end
     return endings.explain(pod, engine, end, log) if end else None
+
+
+def _bounded(log: str) -> str:
+    """Cut a log to what an engine's own message can be: what a container prints is anybody's."""
+    return "\n".join(line[:_LINE_LIMIT] for line in log.splitlines()[-_LINES_LIMIT:])
 
 
 def _taken_away(pod: Mapping[str, Any]) -> tuple[Reason, str]:

@@ -1,0 +1,125 @@
+"""Whatever fails on the way, the end is the same: no orphan, no duplicate, no lost pod."""
+
+import random
+
+import pytest
+
+from .api_server import Fault
+from .scenarios import SCENARIOS, Scenario, image
+from .world import World
+
+pytestmark = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+
+
+async def play(scenario: Scenario, prepare=lambda world: None) -> World:
+    world = scenario.world()
+    prepare(world)
+    for step in scenario.steps:
+        step(world)
+        await world.run()
+    return world
+
+
+async def test_every_scenario_ends_ready_with_only_the_wanted_pods(scenario):
+    world = await play(scenario)
+    assert world.condition("Ready")["status"] == "True", world.condition("Ready")
+    asked = sum(found["spec"]["replicas"] for found in world.deployments())
+    assert len(world.pods()) == asked
+    assert {found["metadata"]["labels"]["tidegate.io/revision"] for found in world.pods()} <= {
+        world.status()["revision"]
+    }
+
+
+async def test_a_crash_after_any_write_changes_nothing(scenario):
+    plain = await play(scenario)
+    for count in range(len(plain.api.writes)):
+        crashed = await play(scenario, lambda world, count=count: _crash_after(world, count))
+        assert crashed.shape() == plain.shape(), f"crash after write {count}"
+
+
+def _crash_after(world: World, count: int) -> None:
+    world.api.crash_after = count
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault(409), Fault(429), Fault(500), Fault(503), Fault(None), Fault(None, after=True)],
+    ids=["409", "429", "500", "503", "no answer", "no answer though it was written"],
+)
+async def test_calls_that_fail_are_made_again(scenario, fault):
+    plain = await play(scenario)
+
+    def fail_every_third(world: World) -> None:
+        calls = iter(range(1, 1_000_000))
+        world.api.write_fault = lambda verb, document: fault if next(calls) % 3 == 0 else None
+
+    assert (await play(scenario, fail_every_third)).shape() == plain.shape()
+
+
+async def test_reads_that_fail_are_made_again(scenario):
+    plain = await play(scenario)
+
+    def fail_some(world: World) -> None:
+        chance = random.Random(7)
+        world.api.read_fault = lambda kind, name: chance.random() < 0.2
+
+    assert (await play(scenario, fail_some)).shape() == plain.shape()
+
+
+@pytest.mark.parametrize("kind", ["LLMDeployment", "Deployment", "Service", "Pod", "Node"])
+async def test_stale_caches_delete_no_pod_that_is_needed(scenario, kind):
+    plain = await play(scenario)
+    world = scenario.world()
+    for step in scenario.steps:
+        world.api.lag = {}
+        step(world)
+        world.api.lag = {kind: 3}
+        await world.run_for(40)
+    world.api.lag = {}
+    await world.run()
+    assert world.shape() == plain.shape()
+
+
+async def test_a_stale_resource_never_brings_an_old_template_back(scenario):
+    world = await play(scenario)
+    images = {_image(found) for found in world.deployments()}
+    world.api.lag = {"LLMDeployment": 60}
+    for _ in range(10):
+        await world.reconcile()
+    assert {_image(found) for found in world.deployments()} == images
+
+
+async def test_clocks_that_jump_change_nothing(scenario):
+    plain = await play(scenario)
+    world = scenario.world()
+    jump = 3600.0
+    for step in scenario.steps:
+        step(world)
+        for _ in range(6):
+            await world.run_for(3)
+            world.clock.wall += jump
+            jump = -jump
+        await world.run()
+    assert world.shape() == plain.shape()
+
+
+async def test_the_way_does_not_matter(scenario):
+    plain = await play(scenario)
+    world = scenario.world()
+    for step in scenario.steps:
+        world.apply(engine=image("detour"))
+        await world.run_for(7)  # in the middle of it
+        step(world)
+        await world.run()
+    assert _division(world) == _division(plain)
+
+
+def _image(deployment):
+    return deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+def _division(world: World):
+    return {
+        (found["metadata"]["name"], found["spec"]["replicas"], _image(found))
+        for found in world.deployments()
+    }
