@@ -128,7 +128,10 @@ async def test_an_object_of_somebody_else_is_never_taken_over(kind, owner):
     theirs = world.api.put({"kind": kind, "metadata": metadata, "spec": {"replicas": 0}})
     world.apply()
     await world.run_for(5)
-    assert world.api.objects[kind, "default", name] == theirs
+    left = world.api.objects[kind, "default", name]
+    assert left["spec"] == theirs["spec"]
+    assert left["metadata"].get("ownerReferences") == theirs["metadata"].get("ownerReferences")
+    assert len(world.api.writes) == 1, "only the status"
     stalled = world.condition("Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "Conflict")
     whose = {"nobody": "nobody", "a Helm release": "HelmRelease web"}.get(owner, f"{CRD} other")

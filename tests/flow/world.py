@@ -69,6 +69,7 @@ class World:
     settings: Settings = field(default_factory=Settings)
     start_seconds: float = 2.0
     end_seconds: float = 1.0
+    patience: int = 3  # rounds without a change after which all is at rest
     fates: dict[str, Fate] = field(default_factory=dict)  # by image
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
@@ -157,7 +158,7 @@ class World:
                 watch()
             self.clock.pass_by(seconds)
             idle = 0 if (self.api.version, len(self.api.objects)) != before else idle + 1
-            if idle > self.start_seconds + self.end_seconds:
+            if idle > self.patience:
                 return
         raise AssertionError(f"still moving: {self.api.writes[-6:]} {self.status()}")
 
@@ -178,6 +179,7 @@ class World:
         self._control()
         self._schedule()
         self._engines()
+        self._report()
         for pool in self.least_ready:
             self.least_ready[pool] = min(self.least_ready[pool], len(self.ready(pool)))
 
@@ -192,6 +194,13 @@ class World:
             )
             for pod in by_worth[: max(0, len(pods) - wanted)]:
                 self._end(pod)
+
+    def _report(self) -> None:
+        for deployment in self.deployments():
+            pods = [pod for pod in self.pods() if _owns(deployment, pod) and not _ending(pod)]
+            ready = sum(map(is_ready, pods))
+            status = {"replicas": len(pods), **({"readyReplicas": ready} if ready else {})}
+            self.api.patch(key_of(deployment), status=status)
 
     def _make_pod(self, deployment: Document) -> None:
         self.names += 1

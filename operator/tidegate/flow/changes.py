@@ -1,5 +1,6 @@
 """From what is wanted and what is there to the few writes that make the difference."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,18 @@ class Changes:
     scale: tuple[tuple[Document, int], ...]
     update: tuple[tuple[Document, Document], ...]
     delete: tuple[Document, ...]
+
+    def losing_pods(self) -> list[Document]:
+        """Return the Deployments that are asked for fewer pods."""
+        targets = [
+            *self.scale,
+            *(
+                (found, wanted["spec"]["replicas"])
+                for wanted, found in self.update
+                if found["kind"] == "Deployment"
+            ),
+        ]
+        return [found for found, replicas in targets if replicas < found["spec"].get("replicas", 1)]
 
     def __bool__(self) -> bool:
         """Say whether there is anything to write."""
@@ -101,6 +114,23 @@ async def check_names_are_free(snapshot: Snapshot, changes: Changes, cluster: Cl
         if gather.owner_uid(found) == snapshot.uid:
             raise WriteFailed(409, "it exists already", kind, name)
         raise conflict(snapshot, {"kind": kind, **found})
+
+
+async def check_pods_are_as_seen(snapshot: Snapshot, changes: Changes, cluster: Cluster) -> None:
+    """See that a Deployment that loses pods has no more ready ones than the caches show.
+
+    The rollout takes pods that are not ready first, and the cache of pods may be behind.
+
+    Raises:
+        WriteFailed: It has more: what was decided rests on the past (409).
+    """
+    seen = Counter(map(slices.slice_of, slices.ready_pods(snapshot.pods)))
+    for found in changes.losing_pods():
+        kind, namespace, name = key_of(found)
+        now = await cluster.get(kind, namespace, name)
+        ready = ((now or {}).get("status") or {}).get("readyReplicas", 0)
+        if ready > seen[slices.slice_of(found)]:
+            raise WriteFailed(409, f"{ready} of its pods are ready", kind, name)
 
 
 async def write(snapshot: Snapshot, changes: Changes, cluster: Cluster, memory: Memory) -> None:

@@ -14,7 +14,8 @@ from tidegate.flow.ports import Document
 
 _AWAY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _ENDED = ("Succeeded", "Failed")
-_SliceKey = tuple[str, str, str]
+SliceKey = tuple[str, str, str]
+"""Pool, revision and node class, as the labels have them."""
 
 
 def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]:
@@ -39,7 +40,7 @@ def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]
     others = [
         _slice(name, key, gpus=_gpus(found), document=found, pods=pods.get(key, ()))
         for name, found in live.items()
-        if name not in wanted and (key := _key(found))
+        if name not in wanted and (key := slice_of(found))
     ]
     return [*wanted.values(), *others]
 
@@ -61,7 +62,7 @@ def previous_replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
         return {(e["pool"], e["nodeClass"]): e["replicas"] for e in entries}
     asked: Counter[tuple[str, str]] = Counter()
     for found in snapshot.of_kind("Deployment"):
-        pool, _, node_class = _key(found)
+        pool, _, node_class = slice_of(found)
         asked[pool, node_class] += found["spec"].get("replicas", 0)
     return dict(asked)
 
@@ -76,10 +77,10 @@ def last_progress(snapshot: Snapshot, revision: str) -> float | None:
     times = [
         found["metadata"].get("creationTimestamp")
         for found in snapshot.of_kind("Deployment")
-        if _key(found)[1] == revision
+        if slice_of(found)[1] == revision
     ]
     for pod in ready_pods(snapshot.pods):
-        if _key(pod)[1] == revision:
+        if slice_of(pod)[1] == revision:
             times += [
                 condition.get("lastTransitionTime")
                 for condition in pod["status"]["conditions"]
@@ -90,17 +91,17 @@ def last_progress(snapshot: Snapshot, revision: str) -> float | None:
 
 def revision_of(document: Document) -> str:
     """Return the revision that an object of a slice is of."""
-    return _key(document)[1]
+    return slice_of(document)[1]
 
 
 def pool_of(document: Document) -> str:
     """Return the pool that an object is of."""
-    return _key(document)[0]
+    return slice_of(document)[0]
 
 
 def _slice(
     name: str,
-    key: _SliceKey,
+    key: SliceKey,
     *,
     gpus: int,
     document: Document | None,
@@ -130,14 +131,15 @@ def _slice(
     )
 
 
-def _by_slice(pods: Sequence[Document]) -> Mapping[_SliceKey, list[Document]]:
-    found: dict[_SliceKey, list[Document]] = {}
+def _by_slice(pods: Sequence[Document]) -> Mapping[SliceKey, list[Document]]:
+    found: dict[SliceKey, list[Document]] = {}
     for pod in pods:
-        found.setdefault(_key(pod), []).append(pod)
+        found.setdefault(slice_of(pod), []).append(pod)
     return found
 
 
-def _key(document: Document) -> _SliceKey:
+def slice_of(document: Document) -> SliceKey:
+    """Return pool, revision and class of a slice's Deployment or pod."""
     labels = document["metadata"].get("labels") or {}
     return (
         labels.get(names.LABEL_POOL, ""),
