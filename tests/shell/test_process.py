@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 
 import pytest
-
 from tests.shell.conftest import kubectl
 
 PORT = 18099

@@ -138,7 +138,8 @@ def test_a_slow_network_makes_the_split_not_pay():
         ({"engine__image": "vllm/vllm-openai:v0.9.1"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
         ({"model__id": "nobody/knows"}, Reason.MODEL_UNKNOWN, "model.configRef"),
         ({"model__id": "google/gemma-3-27b-it"}, Reason.MODEL_NOT_SIZED, "sliding"),
-        ({"model__id": "deepseek-ai/DeepSeek-V3"}, Reason.MODEL_NOT_SIZED, "deepseek_v3 has latent attention"),
+        ({"model__id": "deepseek-ai/DeepSeek-V3"}, Reason.MODEL_NOT_SIZED,
+         "deepseek_v3 has latent attention"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason, message):
@@ -162,6 +163,10 @@ def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason,
         ({"pools__unified__podTemplate": {"labels": {"team": "chat"}}}, True),
         ({"engine__env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}, True),
         ({"workload__outputTokens": {"p95": 500}}, True),
+        ({"workload__sharedPrefixTokens": 500}, True),
+        ({"workload__peakRequestsPerSecond": 12}, False),
+        ({"slo": {"timeToFirstToken": "1s"}}, False),
+        ({"kvCache__offload": {"cpu": "64Gi"}}, True),
     ],
 )
 def test_only_what_shapes_the_pods_makes_a_new_revision(change, restarts):
