@@ -1,4 +1,4 @@
-"""`spec.engine`, `spec.kvCache`, `spec.budget` and `spec.workload`: how vLLM is run and sized."""
+"""`spec.engine`, `spec.kvCache` and `spec.budget`: how vLLM is run and sized."""
 
 from typing import Annotated, Literal
 
@@ -158,8 +158,15 @@ class Transfer(Wire):
         return self
 
 
+class Offload(Wire):
+    """Where KV goes that the GPUs have no room for: it is read back instead of computed again."""
+
+    cpu: Bytes
+    """Host memory for KV, of each pod: all its GPUs together."""
+
+
 class KVCacheSpec(Wire):
-    """The KV cache's element type, block size and transfer."""
+    """The KV cache's element type, block size, offload and transfer."""
 
     dtype: Annotated[str, Field(max_length=32, pattern=text.KV_DTYPE.pattern)] = "auto"
     """auto, bf16, fp16, fp8, int8, int4, nvfp4, k8v4 or a name of the engine's own."""
@@ -171,6 +178,8 @@ class KVCacheSpec(Wire):
         unique(),
     ] = []
     """Layers whose KV keeps the model's type."""
+    offload: Offload | None = None
+    """A second tier in host memory; none when absent."""
     transfer: Transfer = Transfer()
     """Used when there are prefill and decode pools."""
 
@@ -184,21 +193,3 @@ class BudgetSpec(Wire):
     """Peak of activations, where it was measured."""
     kv_cache: Bytes | None = None
     """A ceiling for the KV cache of each GPU; the engine then gets exactly this."""
-
-
-class TokenLength(Wire):
-    """A length in tokens: what is usual, and what is long."""
-
-    mean: Tokens | None = None
-    """The mean."""
-    p95: Tokens
-    """The 95th percentile."""
-
-
-class WorkloadSpec(Wire):
-    """The requests that the sizing assumes; without it, every request has maxModelLen tokens."""
-
-    prompt_tokens: TokenLength
-    """Length of prompts."""
-    output_tokens: TokenLength
-    """Length of answers."""

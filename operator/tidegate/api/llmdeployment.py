@@ -5,13 +5,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from tidegate.api import text
-from tidegate.api.engine_spec import BudgetSpec, EngineSpec, KVCacheSpec, WorkloadSpec
+from tidegate.api.engine_spec import BudgetSpec, EngineSpec, KVCacheSpec
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.model_spec import ModelSpec
 from tidegate.api.pool_spec import Pools, RolloutSpec
 from tidegate.api.problems import problems as problems  # read from here by whoever reads a document
 from tidegate.api.rules import matches, rule, rules
 from tidegate.api.wire import DNSLabel, ServiceName, Wire
+from tidegate.api.workload_spec import SLOSpec, WorkloadSpec
 from tidegate.errors import Invalid, Problem
 
 GROUP = "tidegate.io"
@@ -28,11 +29,13 @@ class LLMDeploymentSpec(Wire):
     engine: EngineSpec
     """The engine's image and limits."""
     kv_cache: KVCacheSpec = KVCacheSpec()
-    """The KV cache's type, block size and transfer."""
+    """The KV cache's type, block size, offload and transfer."""
     budget: BudgetSpec = BudgetSpec()
     """The division of each GPU's memory."""
     workload: WorkloadSpec | None = None
     """The requests that the sizing assumes."""
+    slo: SLOSpec | None = None
+    """What the service promises."""
     pools: Pools
     """How many pods, on which nodes."""
     rollout: RolloutSpec = RolloutSpec()

@@ -129,5 +129,7 @@ class LLMDeploymentStatus(Wire):
     """One entry for each pool and class of node."""
     excluded: Annotated[list[Line], Field(max_length=48)] = []
     """Classes of node that a pool cannot use, and why."""
+    warnings: Annotated[list[Line], Field(max_length=32)] = []
+    """What runs but may disappoint, with its numbers and the nearest change that works."""
     pools: Annotated[list[PoolStatus], Field(max_length=3)] = []
     """What runs."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.api.figures import exact
+from tidegate.api.quantities import parse_quantity
 from tidegate.core.names import GPU_RESOURCE
 from tidegate.facts import gpus
 from tidegate.facts.gpus import Gpu
@@ -44,7 +45,10 @@ class NodeClass:
 
 @dataclass(frozen=True)
 class Node:
-    """One node: what a pod's placement depends on. `gpus` is allocatable, not what is free."""
+    """One node: what a pod's placement depends on.
+
+    `gpus` and `memory_bytes` (of the host) are allocatable, not what is free; None is not told.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -52,6 +56,7 @@ class Node:
     schedulable: bool
     gpus: int
     node_class: NodeClass | None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,8 @@ def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ())
     metadata, spec = document.get("metadata", {}), document.get("spec", {})
     status = document.get("status", {})
     labels: dict[str, str] = metadata.get("labels") or {}
-    count = _integer((status.get("allocatable") or {}).get(GPU_RESOURCE)) or 0
+    allocatable = status.get("allocatable") or {}
+    count = _integer(allocatable.get(GPU_RESOURCE)) or 0
     return Node(
         name=metadata["name"],
         labels=labels,
@@ -94,6 +100,7 @@ def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ())
         schedulable=not spec.get("unschedulable", False),
         gpus=count,
         node_class=classify(labels, count, settings),
+        memory_bytes=_bytes(allocatable.get("memory")),
     )
 
 
@@ -180,3 +187,11 @@ def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:
 
 def _integer(text: Any) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", str(text)) else None
+
+
+def _bytes(text: Any) -> int | None:
+    """Read a quantity of bytes; None for none, and for one that makes no sense."""
+    try:
+        return int(parse_quantity(text)) if text is not None else None
+    except ValueError:
+        return None

@@ -16,6 +16,7 @@ RENDERING = 1
 """Raise this when a change of the templates or the flag rules shall restart all pods."""
 
 _NOT_SHAPING = ("replicas", "nodeClasses")
+_NOT_SIZING = ("peakRequestsPerSecond",)
 
 
 def of(spec: LLMDeploymentSpec, model_config: Mapping[str, Any]) -> str:
@@ -35,7 +36,14 @@ def of(spec: LLMDeploymentSpec, model_config: Mapping[str, Any]) -> str:
         "engine": engine,
         "kvCache": wire["kvCache"],
         "budget": wire["budget"],
-        "workload": wire.get("workload"),
+        "workload": _sizing_part(wire.get("workload")),
         "pools": pools,
     }
     return names.digest(json.dumps(shaping, sort_keys=True, separators=(",", ":"), default=str))
+
+
+def _sizing_part(workload: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Leave out what only judges a plan."""
+    if workload is None:
+        return None
+    return {key: value for key, value in workload.items() if key not in _NOT_SIZING}

@@ -112,3 +112,15 @@ def test_a_count_that_is_no_number_counts_as_none(count):
     document["status"]["allocatable"] = {} if count is None else {"nvidia.com/gpu": count}
 
     assert nodes.read(document).gpus == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [("1056Gi", 1056 * 2**30), ("1057000000Ki", 1057000000 * 2**10), (None, None), ("lots", None)],
+)
+def test_the_memory_of_the_host_is_what_pods_may_have_and_unknown_is_not_zero(told, expected):
+    document = node()
+    if told is not None:
+        document["status"]["allocatable"]["memory"] = told
+
+    assert nodes.read(document).memory_bytes == expected

@@ -5,7 +5,6 @@ is one `--flag=value`, by name, so that a change of one value is a change of one
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,14 +12,13 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import names
 from tidegate.core.plan import SlicePlan
-from tidegate.core.render import extra_args, timing
+from tidegate.core.render import connectors, extra_args, timing
 from tidegate.core.render.ownership import FIELDS
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
 MODELS = "/models"
 """Where a claim with models is mounted."""
-_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 Value = bool | int | float | str | Sequence[str]
 
 
@@ -95,21 +93,13 @@ def _serving(spec: LLMDeploymentSpec, entry: SlicePlan) -> dict[str, Value]:
         "--port": names.ENGINE_PORT,
         "--shutdown-timeout": timing.ending(entry.pool, spec.kv_cache.transfer).shutdown_seconds,
     }
-    if entry.pool in _ROLES:
-        flags["--kv-transfer-config"] = _json(_transfer(spec, entry.pool))
+    if entry.pool in connectors.ROLES:
+        flags["--kv-transfer-config"] = _json(connectors.transfer(spec.kv_cache, entry.pool))
+    elif spec.kv_cache.offload is not None:
+        flags["--kv-offloading-size"] = connectors.gib(spec.kv_cache.offload.cpu)
     if spec.engine.speculative is not None:
         flags["--speculative-config"] = _json(_speculative(spec))
     return flags
-
-
-def _transfer(spec: LLMDeploymentSpec, pool: str) -> dict[str, Any]:
-    transfer = spec.kv_cache.transfer
-    return {
-        "kv_connector": f"{transfer.connector}Connector",
-        "kv_role": _ROLES[pool],
-        "kv_load_failure_policy": transfer.failure_policy,
-        "kv_connector_extra_config": {"kv_lease_duration": math.ceil(transfer.lease)},
-    }
 
 
 def _speculative(spec: LLMDeploymentSpec) -> dict[str, Any]:

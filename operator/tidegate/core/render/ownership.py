@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 _KV_BYTES = "spec.budget.kvCache"
 _HUB = "spec.model.source"
+_OFFLOAD = "spec.kvCache.offload.cpu"
 _SPECULATIVE = "spec.engine.speculative"
 
 FIELDS: Mapping[str, str] = {
@@ -23,6 +24,7 @@ FIELDS: Mapping[str, str] = {
     "--kv-cache-dtype": "spec.kvCache.dtype",
     "--kv-cache-dtype-skip-layers": "spec.kvCache.skipLayers",
     "--kv-cache-memory-bytes": _KV_BYTES,
+    "--kv-offloading-size": _OFFLOAD,
     "--kv-transfer-config": "spec.kvCache.transfer",
     "--long-prefill-token-threshold": "spec.engine.longPrefillTokenThreshold",
     "--max-model-len": "spec.engine.maxModelLen",
@@ -43,7 +45,6 @@ FIELDS: Mapping[str, str] = {
 }
 
 _LISTENS = "the pod's probes, Service and gate expect plain HTTP on port 8000"
-_OFFLOAD = "it replaces the connector of the KV transfer without a word"
 _SHAPE = "it changes the model's shape, which the plan reads from its config.json; change that file"
 _ONE_ENGINE = "a pod is one engine on its own GPUs; raise the pool's replicas"
 _MEMORY = "the plan does not count the memory that it takes or frees"
@@ -67,8 +68,7 @@ RESERVED: Mapping[str, str] = {
     "--hf-overrides": _SHAPE,
     "--host": _LISTENS,
     "--kv-sharing-fast-prefill": _LAYOUT,
-    "--kv-offloading-backend": _OFFLOAD,
-    "--kv-offloading-size": _OFFLOAD,
+    "--kv-offloading-backend": "kvCache.offload is the engine's own tier in host memory",
     "--mm-ipc-gpu-memory-gb": _MEMORY,
     "--model-class-overrides": _SHAPE,
     "--offload-backend": _MEMORY,

@@ -4,17 +4,15 @@ from typing import Any
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import PodTemplate, Pool
+from tidegate.api.quantities import spell_bytes
 from tidegate.api.reasons import Reason
-from tidegate.core import names
+from tidegate.core import host_memory, names
 from tidegate.core.plan import SlicePlan
 from tidegate.core.render import environment, flags, scheduling, timing
 from tidegate.core.render.expansion import literal
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
-_SHARED_MEMORY_GIB = 1
-"""For each process of the engine: the first makes two segments of 400 MiB in all, and each worker
-adds its own and what NCCL needs. It is a ceiling: only what is written counts as memory."""
 _WRITABLE = {"tmp": "/tmp", "cache": environment.CACHE, "shared-memory": "/dev/shm"}
 
 
@@ -99,7 +97,7 @@ def _volumes(
     spec: LLMDeploymentSpec, gpus: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return volumes and mounts: what can be written, and the claim that holds the model."""
-    shared = {"medium": "Memory", "sizeLimit": f"{(1 + gpus) * _SHARED_MEMORY_GIB}Gi"}
+    shared = {"medium": "Memory", "sizeLimit": spell_bytes(host_memory.shared_bytes(spec, gpus))}
     volumes: list[dict[str, Any]] = [
         {"name": name, "emptyDir": shared if name == "shared-memory" else {}} for name in _WRITABLE
     ]

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tidegate.api.quantities import parse_bytes
 from tidegate.api.reasons import Reason
 from tidegate.core.render import flags
 from tidegate.core.render.ownership import FIELDS, RESERVED
@@ -191,3 +192,29 @@ def test_every_known_version_takes_what_is_written(version):
         assert name in engine.spellings
         owned = engine.spellings[name].name
         assert owned in FIELDS or owned in RESERVED, f"a user could override {owned}"
+
+
+@pytest.mark.parametrize(("cpu", "gib"), [("64Gi", "64"), ("1536Mi", "1.5"), ("3G", "2.7939677")])
+def test_offload_of_a_unified_pool_is_told_in_gib(cpu, gib):
+    told = flag_values(deployments.spec(kvCache={"offload": {"cpu": cpu}}))
+
+    assert told["--kv-offloading-size"].startswith(gib)
+    assert int(float(told["--kv-offloading-size"]) * 2**30) == parse_bytes(cpu)
+    assert "--kv-transfer-config" not in told
+
+
+@pytest.mark.parametrize(("pool", "role"), [("prefill", "kv_producer"), ("decode", "kv_consumer")])
+def test_offload_beside_a_transfer_does_not_take_its_place(pool, role):
+    asked = deployments.pair(kvCache={"offload": {"cpu": "8Gi"}, "transfer": {"lease": "60s"}})
+    told = flag_values(asked, pool)
+    config = json.loads(told["--kv-transfer-config"])
+    handing_over, offloading = config["kv_connector_extra_config"]["connectors"]
+
+    assert "--kv-offloading-size" not in told
+    assert (config["kv_connector"], config["kv_role"]) == ("MultiConnector", "kv_both")
+    assert config["kv_load_failure_policy"] == "recompute"
+    alone = flag_values(deployments.pair(kvCache={"transfer": {"lease": "60s"}}), pool)
+    assert handing_over == json.loads(alone["--kv-transfer-config"])
+    assert handing_over["kv_role"] == role
+    assert offloading["kv_connector"] == "OffloadingConnector"
+    assert offloading["kv_connector_extra_config"] == {"cpu_bytes_to_use": 8 * 2**30}

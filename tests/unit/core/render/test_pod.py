@@ -230,3 +230,17 @@ def test_a_label_that_selectors_rely_on_is_refused(template):
     assert caught.value.field == "spec.pools.unified.podTemplate"
     (key,) = next(iter(template.values()))
     assert key in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "pool", "size"),
+    [
+        (deployments.spec(kvCache={"offload": {"cpu": "64Gi"}}), "unified", "66Gi"),
+        (deployments.spec(kvCache={"offload": {"cpu": "512Mi"}}), "unified", "2560Mi"),
+        (deployments.pair(kvCache={"offload": {"cpu": "8Gi"}}), "decode", "10Gi"),
+    ],
+)
+def test_offloaded_kv_has_room_in_dev_shm_where_the_engine_keeps_it(asked, pool, size):
+    volume = next(v for v in pod(asked, pool)["volumes"] if v["name"] == "shared-memory")
+
+    assert volume["emptyDir"]["sizeLimit"] == size
