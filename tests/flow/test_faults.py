@@ -104,6 +104,15 @@ async def test_clocks_that_jump_change_nothing(scenario):
     assert world.shape() == plain.shape()
 
 
+async def test_without_any_event_the_timer_alone_gets_there(scenario):
+    plain = await play(scenario)
+    world = scenario.world()
+    for step in scenario.steps:
+        step(world)
+        await world.run_for(250, every=10)
+    assert world.shape() == plain.shape()
+
+
 async def test_the_way_does_not_matter(scenario):
     plain = await play(scenario)
     world = scenario.world()

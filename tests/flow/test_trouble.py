@@ -241,7 +241,10 @@ async def test_no_room_to_roll_is_said_with_the_numbers():
 
 async def test_transitions_are_events_and_rest_is_none():
     world = await serving()
-    assert [event[1] for event in world.api.events] == ["PodsStarting", "PodsReady"]
+    assert [event[:2] for event in world.api.events] == [
+        ("Normal", "PodsStarting"),
+        ("Normal", "PodsReady"),
+    ]
     world.apply(pools={"unified": {"replicas": -1}})
     await world.run()
     assert world.api.events[-1][:2] == ("Warning", "InvalidSpec")

@@ -162,10 +162,10 @@ class World:
                 return
         raise AssertionError(f"still moving: {self.api.writes[-6:]} {self.status()}")
 
-    async def run_for(self, rounds: int) -> None:
-        """Let operator and cluster work for some rounds, at rest or not."""
-        for _ in range(rounds):
-            for ref in self.refs:
+    async def run_for(self, rounds: int, every: int = 1) -> None:
+        """Let the cluster work for some rounds, and the operator in each `every`-th of them."""
+        for number in range(rounds):
+            for ref in self.refs if number % every == 0 else ():
                 try:
                     await self.reconcile(ref)
                 except Crash:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.pool_spec import RolloutSpec
 from tidegate.core.causes import Cause
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.board import PAIR
@@ -47,7 +48,7 @@ async def seen(
         trouble=trouble,
         cause=cause,
         last_progress=progress,
-        **({"progress_deadline_seconds": spec.rollout.progress_deadline} if spec else {}),
+        progress_deadline_seconds=(spec.rollout if spec else RolloutSpec()).progress_deadline,
     )
 
 

@@ -4,9 +4,19 @@ from pydantic import ValidationError
 
 from tidegate.api.conditions import Condition, ConditionType
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
+from tidegate.api.reasons import Reason
 from tidegate.core import status
 from tidegate.core.status import Seen
 from tidegate.flow.ports import Clock, Cluster, Document, Ref, WriteFailed
+
+_EXPECTED = (
+    Reason.READY,
+    Reason.SCALED_TO_ZERO,
+    Reason.PODS_STARTING,
+    Reason.SCALING,
+    Reason.ROLLING_OUT,
+)
+"""Reasons that nobody has to do anything about."""
 
 
 def previous(document: Document) -> LLMDeploymentStatus | None:
@@ -29,8 +39,10 @@ async def tell(ref: Ref, document: Document, seen: Seen, cluster: Cluster, clock
     except WriteFailed as error:
         return error.status == 404  # gone meanwhile
     for condition in _transitions(before, after):
-        bad = condition.type == ConditionType.STALLED or condition.status == "False"
-        await cluster.emit(ref, "Warning" if bad else "Normal", condition.reason, condition.message)
+        is_expected = condition.reason in _EXPECTED
+        await cluster.emit(
+            ref, "Normal" if is_expected else "Warning", condition.reason, condition.message
+        )
     return True
 
 

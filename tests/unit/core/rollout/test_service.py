@@ -50,7 +50,7 @@ _ORDER = st.lists(st.sampled_from([*_SLOW_STEPS, "none"]), min_size=1, max_size=
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(specs=_rollouts(), order=_ORDER)
 def test_without_a_free_gpu_a_rollout_stays_within_its_limits(specs, order):
     old, new = specs
@@ -68,7 +68,7 @@ def test_without_a_free_gpu_a_rollout_stays_within_its_limits(specs, order):
         assert model.last.state == State.BLOCKED
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(specs=_rollouts(), order=_ORDER)
 def test_with_a_free_gpu_for_each_pool_no_request_is_lost(specs, order):
     old, new = specs
@@ -81,7 +81,7 @@ def test_with_a_free_gpu_for_each_pool_no_request_is_lost(specs, order):
     assert model.settled(), model.last
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(specs=_rollouts(), order=_ORDER, spare=st.integers(0, 2))
 def test_a_revision_that_never_starts_does_not_end_the_one_that_serves(specs, order, spare):
     old, new = specs
@@ -99,7 +99,7 @@ def test_a_revision_that_never_starts_does_not_end_the_one_that_serves(specs, or
         assert model.settled(), model.last
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(specs=_rollouts(), order=_ORDER)
 def test_recreate_never_has_pods_of_two_revisions(specs, order):
     old, new = specs

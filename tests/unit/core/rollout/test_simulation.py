@@ -92,7 +92,7 @@ def _live_through(data, gpus):
     return model
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_history_of_alike_pods_ends_settled_or_says_why_not(data):
     model = _live_through(data, gpus=1)
@@ -105,7 +105,7 @@ def test_any_history_of_alike_pods_ends_settled_or_says_why_not(data):
         _assert_settled(model)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_pods_of_different_size_end_settled_unless_the_free_gpus_are_scattered(data):
     model = _live_through(data, gpus=None)
