@@ -11,10 +11,8 @@ from typing import Any, Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
-from tidegate.api.reasons import Reason
-from tidegate.core import landing, pairs, placement, resolve, revision
+from tidegate.core import landing, pairs, placement, resolve, revision, slice_sizing
 from tidegate.core.budget import shape as shapes
-from tidegate.core.budget import sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
@@ -26,7 +24,6 @@ from tidegate.facts.engines import Engine
 __all__ = ["Exclusion", "Mode", "Plan", "SlicePlan", "make"]
 
 Mode = Literal["Unified", "PrefillDecode"]
-_UNNAMED_FIELD = "spec.pools.tensorParallel"
 
 
 @dataclass(frozen=True)
@@ -115,9 +112,12 @@ def _plan_pool(
     refusals: dict[str, Refused] = {}
     for class_name in found.by_class:
         try:
-            sized[class_name] = _size(spec, name, pool, model, engine, found, class_name)
+            largest = max(node.gpus for node in found.by_class[class_name])
+            sized[class_name] = slice_sizing.size(
+                spec, name, model, engine, found.class_of(class_name), largest
+            )
         except Refused as refusal:
-            refusals[class_name] = _of_pool(refusal, name)
+            refusals[class_name] = refusal
     if not sized:
         raise _nowhere(name, refusals)
     gpus = pool.tensor_parallel * pool.pipeline_parallel
@@ -145,41 +145,6 @@ def _plan_pool(
     return slices, excluded, free_gpus
 
 
-def _size(
-    spec: LLMDeploymentSpec,
-    name: str,
-    pool: Pool,
-    model: ModelShape,
-    engine: Engine,
-    found: landing.Landing,
-    class_name: str,
-) -> tuple[EngineConfig, Sizing]:
-    """Size a pool on one class; refuse a class whose nodes have fewer GPUs than a pod needs."""
-    node_class = found.class_of(class_name)
-    gpus = pool.tensor_parallel * pool.pipeline_parallel
-    largest = max(node.gpus for node in found.by_class[class_name])
-    if largest < gpus:
-        raise Refused(
-            Reason.NODE_TOO_SMALL,
-            f"a pod needs {gpus} GPUs (tensorParallel {pool.tensor_parallel} x pipelineParallel "
-            f"{pool.pipeline_parallel}) and the largest node of {node_class.product} has "
-            f"{largest}; lower the parallelism",
-            f"spec.pools.{name}.tensorParallel",
-        )
-    config = resolve.engine_config(spec, pool, model, node_class.gpu, engine)
-    result = sizing.size(
-        model,
-        config,
-        node_class.gpu,
-        safety_line=spec.budget.safety_line,
-        kv_cache_bytes=spec.budget.kv_cache,
-        activations_bytes=spec.budget.activations,
-        weights_bytes=spec.model.weights.bytes,
-        workload=resolve.workload_of(spec, config),
-    )
-    return resolve.with_concurrency(config, spec.engine, result), result
-
-
 def _divide(
     name: str,
     pool: Pool,
@@ -204,13 +169,6 @@ def _divide(
         if pool_name == name
     }
     return placement.divide(pool.replicas, rooms, had)
-
-
-def _of_pool(refusal: Refused, name: str) -> Refused:
-    """Put the pool's name into the field of a refusal by the sizing, which knows no names."""
-    if refusal.field != _UNNAMED_FIELD:
-        return refusal
-    return Refused(refusal.reason, refusal.message, f"spec.pools.{name}.tensorParallel")
 
 
 def _nowhere(name: str, refusals: Mapping[str, Refused]) -> Refused:

@@ -194,3 +194,13 @@ def test_the_plan_is_the_same_whatever_the_order_of_the_nodes():
     there = [node("n1", "h100"), node("n2", "a100"), node("n3", "l40s")]
 
     assert make(spec_with(), there) == make(spec_with(), list(reversed(there)))
+
+
+def test_a_shared_prefix_is_counted_once_where_the_engine_caches_prefixes():
+    def at_p95(**change):
+        return make(spec_with(**change), [node("n1", "h100")]).slices[0].sizing.requests_at_p95
+
+    shared = {"workload__sharedPrefixTokens": 3000}
+
+    assert at_p95(**shared) > 2 * at_p95()
+    assert at_p95(**shared, engine__prefixCaching=False) == at_p95()
