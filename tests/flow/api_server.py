@@ -39,8 +39,10 @@ class ApiServer:
     version: int = 100
     uids: int = 0
     lag: dict[str, int] = field(default_factory=dict)  # by kind: states that the cache is behind
+    frozen: dict[str, dict[Key, Document]] = field(default_factory=dict)  # caches that stand still
     history: list[dict[Key, Document]] = field(default_factory=list)
     writes: list[tuple[str, str, str]] = field(default_factory=list)
+    attempts: int = 0
     reads: list[tuple[str, str, str]] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)  # by name of the pod
@@ -88,6 +90,8 @@ class ApiServer:
         return self.logs.get(pod, "")
 
     def _cache(self, kind: str) -> Mapping[Key, Document]:
+        if kind in self.frozen:
+            return self.frozen[kind]
         behind = self.lag.get(kind, 0)
         if not behind or not self.history:
             return self.objects
@@ -149,6 +153,7 @@ class ApiServer:
         self.events.append((kind, reason, message))
 
     def _write(self, verb: str, document: Document, change: Callable[[], Document]) -> Document:
+        self.attempts += 1
         fault = self.write_fault(verb, document)
         kind, name = document["kind"], document["metadata"]["name"]
         if fault and not fault.after:
@@ -165,6 +170,10 @@ class ApiServer:
         return stored
 
     # what others do
+
+    def freeze(self, *kinds: str) -> None:
+        """Let the caches of some kinds stand still as they are now."""
+        self.frozen = {kind: self.objects for kind in kinds}
 
     def put(self, document: Document) -> Document:
         """Store an object as somebody else would."""

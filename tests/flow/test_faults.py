@@ -81,15 +81,6 @@ async def test_stale_caches_delete_no_pod_that_is_needed(scenario, kind):
     assert world.shape() == plain.shape()
 
 
-async def test_a_stale_resource_never_brings_an_old_template_back(scenario):
-    world = await play(scenario)
-    images = {_image(found) for found in world.deployments()}
-    world.api.lag = {"LLMDeployment": 60}
-    for _ in range(10):
-        await world.reconcile()
-    assert {_image(found) for found in world.deployments()} == images
-
-
 async def test_clocks_that_jump_change_nothing(scenario):
     plain = await play(scenario)
     world = scenario.world()
