@@ -1,0 +1,199 @@
+"""The operator in the cluster: installed as by a user, of the current code, and crashed."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from e2e import fingerprint
+from e2e.engine import metrics
+from e2e.engine.metrics import Metrics
+from e2e.kube import Document, Kube, Not, wait_until
+
+CHECKOUT = Path(__file__).parents[1]
+NAMESPACE = "tidegate-system"
+NAME = "tidegate"
+LEASE = "tidegate-operator"
+METRICS_PORT = 8080
+CLASS_GRACE_SECONDS = 20
+RESYNC_SECONDS = 5
+SETTINGS = {
+    "namespace": NAMESPACE,
+    "resync": f"{RESYNC_SECONDS}s",
+    "classGrace": f"{CLASS_GRACE_SECONDS}s",
+}
+"""Shorter times than a user has, so that a scenario need not wait for minutes."""
+ROLLOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The installed operator."""
+
+    kube: Kube
+
+    def pods(self) -> list[Document]:
+        """Return its pods that are not leaving."""
+        found = self.kube.list("pods", NAMESPACE, f"app.kubernetes.io/name={NAME}")
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def wait_ready(self, seconds: float = ROLLOUT_SECONDS) -> None:
+        """Wait until its Deployment has all its pods."""
+        self.kube.kubectl(
+            *("-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}"),
+            f"--timeout={seconds:.0f}s",
+            seconds=seconds + 10,
+        )
+
+    def scale(self, replicas: int) -> None:
+        """Have this many pods, and wait for them."""
+        self.kube.kubectl("-n", NAMESPACE, "scale", f"deployment/{NAME}", f"--replicas={replicas}")
+        self.wait_ready()
+
+    def leader(self) -> Document:
+        """Return the pod that holds the Lease; wait for one if it is being handed over."""
+        return wait_until("an operator pod leads", self._leader, 60)
+
+    def _leader(self) -> Document | Not:
+        lease = self.kube.find("leases", NAMESPACE, LEASE)
+        holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
+        for pod in self.pods():
+            if holder.startswith(f"{pod['metadata']['name']}_"):
+                return pod
+        return Not(f"the holder is {holder!r}")
+
+    def metrics(self, pod: Document | None = None) -> Metrics:
+        """Return what a pod of it (the leader's) tells of itself."""
+        place = self.kube.pod_url(pod or self.leader(), METRICS_PORT)
+        return metrics.scrape(place)
+
+    def log(self) -> str:
+        """Return the log of its pods, what they said before a restart included."""
+        words = ("-n", NAMESPACE, "logs", f"-lapp.kubernetes.io/name={NAME}", "--tail=-1")
+        now = self.kube.try_kubectl(*words, "--prefix").stdout
+        before = self.kube.try_kubectl(*words, "--prefix", "--previous").stdout
+        return before + now
+
+    def delete_pod(self) -> None:
+        """Take the leading pod away without any grace."""
+        name = self.leader()["metadata"]["name"]
+        self.kube.kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=0", "--force")
+
+
+def install(kube: Kube, image: str, replicas: int = 1) -> Operator:
+    """Install the operator of this checkout, or bring what is installed up to it.
+
+    Raises:
+        AssertionError: The image has other code than the checkout.
+    """
+    operator = Operator(kube)
+    kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=_tidegate("crds"))
+    kube.kubectl("wait", "--for=condition=Established", "crd/llmdeployments.tidegate.io")
+    before = kube.find("configmaps", NAMESPACE, NAME)
+    wanted = _manifests(image, replicas)
+    kube.kubectl("apply", "-f", "-", text=wanted)
+    operator.wait_ready()
+    settings = (before or {}).get("data", {}).get("settings.yaml")
+    if settings != yaml.safe_dump(SETTINGS) or _installed(kube) != _current():
+        kube.kubectl("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
+        operator.wait_ready()
+    assert _installed(kube) == _current(), (
+        f"{image} has other code than this checkout; run `scripts/images --load operator`"
+    )
+    return operator
+
+
+def _tidegate(*words: str) -> str:
+    """Run our own command as a user does."""
+    command = Path(sys.executable).with_name("tidegate")
+    done = subprocess.run([command, *words], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def _manifests(image: str, replicas: int) -> str:
+    text = _tidegate("manifests", f"--image={image}", f"--replicas={replicas}")
+    documents = list(yaml.safe_load_all(text))
+    for document in documents:
+        if document["kind"] == "ConfigMap":
+            document["data"]["settings.yaml"] = yaml.safe_dump(SETTINGS)
+    return yaml.safe_dump_all(documents)
+
+
+def _current() -> str:
+    return fingerprint.of(CHECKOUT / "operator" / "tidegate", CHECKOUT / "templates")
+
+
+def _installed(kube: Kube) -> str:
+    return kube.kubectl(
+        *("-n", NAMESPACE, "exec", "-i", f"deployment/{NAME}", "--", "python", "-"),
+        text=Path(fingerprint.__file__).read_text(encoding="utf-8"),
+    ).strip()
+
+
+# crashes: the operator's processes are on this machine where the cluster is the local one
+
+
+def crash(operator: Operator, pod: Document) -> None:
+    """End a pod's process as a bug or the kernel would: at once, and with the Lease still held."""
+    restarts = _restarts(pod)
+    name = pod["metadata"]["name"]
+    for pid in _processes(pod):
+        os.kill(pid, signal.SIGKILL)
+
+    def restarted() -> bool:
+        found = operator.kube.find("pods", NAMESPACE, name)
+        return found is not None and _restarts(found) > restarts
+
+    wait_until(f"the container of {name} is started again", restarted, 60)
+
+
+def pause(pod: Document) -> None:
+    """Stop a pod's process in the middle of what it does; `resume` lets it go on."""
+    for pid in _processes(pod):
+        os.kill(pid, signal.SIGSTOP)
+
+
+def resume(pod: Document) -> None:
+    """Let a paused process go on."""
+    for pid in _processes(pod):
+        os.kill(pid, signal.SIGCONT)
+
+
+def _processes(pod: Document) -> list[int]:
+    """Return the pids, on this machine, of the operator's own process in a pod of ours."""
+    uid = pod["metadata"]["uid"]
+    spellings = (uid, uid.replace("-", "_"))
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            groups = (folder / "cgroup").read_text()
+            command = (folder / "cmdline").read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
+        if b"tidegate" in command and any(spelling in groups for spelling in spellings):
+            found.append(int(folder.name))
+    assert found, f"no process of pod {pod['metadata']['name']} is on this machine"
+    return found
+
+
+def _restarts(pod: Document) -> int:
+    statuses = pod["status"].get("containerStatuses") or ()
+    return sum(status["restartCount"] for status in statuses)
+
+
+def count(scraped: Metrics, verbs: tuple[str, ...], resources: tuple[str, ...] = ()) -> float:
+    """Return how many calls to the API server a scrape tells, of some verbs and resources."""
+    return sum(
+        sample.value
+        for family in scraped.families
+        for sample in family.samples
+        if sample.name == "tidegate_api_calls_total"
+        and sample.labels["verb"] in verbs
+        and (not resources or sample.labels["resource"] in resources)
+    )

@@ -1,0 +1,192 @@
+"""What a mistake gets: a clear word at once, and no harm to what runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e import llmd
+from e2e.kube import wait_until
+from e2e.llmd import Llmd, merged
+
+FILE = Path(__file__).with_name("engine.yaml")
+WORD_SECONDS = 30.0
+LONGEST_NAME = "a" + "-long" * 12 + "er"
+
+
+def changed(name, change):
+    document = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    document["metadata"]["name"] = name
+    document["spec"] = merged(document["spec"], change)
+    return yaml.safe_dump(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"engine": {"maxModelLength": 1}}, 'unknown field "spec.engine.maxModelLength"'),
+        ({"engine": {"maxModelLen": 0}}, "spec.engine.maxModelLen"),
+        ({"engine": {"maxModelLen": "long"}}, "spec.engine.maxModelLen"),
+        ({"budget": {"kvCache": "8 MB"}}, "spec.budget.kvCache"),
+        ({"pools": {"prefill": {"replicas": 1}}}, "set unified, or both prefill and decode"),
+        ({"rollout": {"maxSurge": 0, "maxUnavailable": 0}}, "can't both be 0"),
+    ],
+)
+def test_kubectl_refuses_a_field_that_is_wrong(kube, shared_namespace, change, words):
+    text = changed("refused", change)
+
+    answer = kube.try_kubectl("apply", "-n", shared_namespace, "-f", "-", text=text)
+
+    assert answer.returncode != 0
+    assert words in answer.stderr
+    assert kube.find("llmdeployments", shared_namespace, "refused") is None
+
+
+def test_a_name_that_is_too_long_for_a_service_is_refused(kube, shared_namespace):
+    text = changed(LONGEST_NAME + "x", {})
+
+    answer = kube.try_kubectl("apply", "-n", shared_namespace, "-f", "-", text=text)
+
+    assert answer.returncode != 0
+    assert "63 characters" in answer.stderr
+
+
+@pytest.fixture(scope="module")
+def running(kube, shared_namespace) -> Llmd:
+    """A deployment that runs, and whose spec is then changed for the worse."""
+    deployment = llmd.apply(kube, shared_namespace, FILE, "running")
+    deployment.wait_ready()
+    return deployment
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "reason", "words"),
+    [
+        (
+            {"budget": {"kvCache": "64Ki"}},
+            {"budget": {"kvCache": "8Mi"}},
+            "BudgetTooSmall",
+            ("2048", "maxModelLen"),
+        ),
+        (
+            {"engine": {"extraArgs": ["--max_model_len=4096"]}},
+            {"engine": {"extraArgs": []}},
+            "FlagOwnedByField",
+            ("engine.maxModelLen",),
+        ),
+        (
+            {"engine": {"version": "0.1.0"}},
+            {"engine": {"version": "0.32.0"}},
+            "EngineVersionUnknown",
+            ("0.1.0", "0.32.0"),
+        ),
+        (
+            {"model": {"config": {"sliding_window": 256, "layer_types": None}}},
+            {"model": {"config": {"sliding_window": None}}},
+            "ModelNotSized",
+            ("sliding",),
+        ),
+        (
+            {"pools": {"unified": {"nodeSelector": {"zone": "mars"}}}},
+            {"pools": {"unified": {"nodeSelector": {"zone": None}}}},
+            "NoNodeClass",
+            ("unified", "nodeSelector"),
+        ),
+        (
+            {"pools": {"unified": {"tensorParallel": 3}}},
+            {"pools": {"unified": {"tensorParallel": 1}}},
+            "ParallelismInvalid",
+            ("3",),
+        ),
+        (
+            {"pools": {"unified": {"tensorParallel": 8}}},
+            {"pools": {"unified": {"tensorParallel": 1}}},
+            "NodeTooSmall",
+            ("needs 8 GPUs", "has 4"),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_spec_that_cannot_be_planned_leaves_the_pods_alone(running, change, back, reason, words):
+    uids = running.uids()
+
+    running.patch(change)
+    stalled = running.wait_for("Stalled", "True", reason, WORD_SECONDS)
+
+    assert all(word in stalled["message"] for word in words), stalled["message"]
+    assert running.condition("Ready")["status"] == "False"
+    assert running.condition("Available")["status"] == "True", "its pods still serve"
+    assert running.uids() == uids
+
+    running.patch(back)
+    running.wait_ready(WORD_SECONDS)
+    assert running.uids() == uids, "the former spec is what already runs"
+
+
+def test_a_config_map_that_comes_later(kube, shared_namespace):
+    config = yaml.safe_load(FILE.read_text(encoding="utf-8"))["spec"]["model"]["config"]
+    reference = {"name": "tiny-config", "key": "config.json"}
+    change = {"model": {"config": None, "configRef": reference}}
+    deployment = llmd.apply(kube, shared_namespace, FILE, "no-config", change)
+
+    ready = deployment.wait_for("Ready", "False", "ReferenceMissing", WORD_SECONDS)
+    assert "tiny-config" in ready["message"]
+    assert deployment.condition("Stalled")["status"] == "False", "it waits, it has not given up"
+
+    words = ("create", "configmap", "tiny-config", "-n", shared_namespace)
+    kube.kubectl(*words, f"--from-literal=config.json={json.dumps(config)}")
+    deployment.wait_ready()
+
+
+def test_a_secret_that_comes_later(kube, shared_namespace):
+    token = {"name": "hub", "key": "token"}
+    change = {"model": {"source": {"huggingFace": {"tokenSecretRef": token}}}}
+    deployment = llmd.apply(kube, shared_namespace, FILE, "no-secret", change)
+
+    ready = deployment.wait_for("Ready", "False", "ReferenceMissing", WORD_SECONDS)
+    assert "the Secret hub" in ready["message"]
+    assert deployment.pods() == [], "no pod is made that could not start"
+
+    words = ("create", "secret", "generic", "hub", "-n", shared_namespace)
+    kube.kubectl(*words, "--from-literal=token=secret")
+    deployment.wait_ready()
+
+
+def test_a_service_of_the_same_name_is_never_taken_over(kube, shared_namespace):
+    kube.kubectl(
+        *("create", "service", "clusterip", "taken-unified", "--tcp=80:80"),
+        *("-n", shared_namespace),
+    )
+    before = kube.get("services", shared_namespace, "taken-unified")
+    deployment = llmd.apply(kube, shared_namespace, FILE, "taken")
+
+    stalled = deployment.wait_for("Stalled", "True", "Conflict", WORD_SECONDS)
+    assert "Service taken-unified" in stalled["message"]
+    assert kube.get("services", shared_namespace, "taken-unified") == before
+    assert deployment.pods() == []
+
+    kube.kubectl("delete", "service", "taken-unified", "-n", shared_namespace)
+    deployment.wait_ready()
+    assert "taken-unified" in {child["metadata"]["name"] for child in deployment.children()}
+
+
+def test_the_longest_name_works(kube, shared_namespace):
+    assert len(LONGEST_NAME) == 63
+    deployment = llmd.apply(kube, shared_namespace, FILE, LONGEST_NAME)
+
+    deployment.wait_ready()
+
+    assert all(len(child["metadata"]["name"]) <= 63 for child in deployment.children())
+
+
+def test_one_name_in_two_namespaces_is_two_deployments(kube, shared_namespace, namespace):
+    twins = [llmd.apply(kube, place, FILE, "twin") for place in (shared_namespace, namespace)]
+    for twin in twins:
+        twin.wait_ready()
+
+    twins[0].patch({"pools": {"unified": {"replicas": 0}}})
+    wait_until("the first has no pods", lambda: not twins[0].pods(), 60)
+
+    assert len(twins[1].pods()) == 1
+    assert twins[1].wait_ready()["pods"] == "1/1"
+    assert twins[0].condition("Ready")["reason"] == "ScaledToZero"

@@ -1,0 +1,138 @@
+"""The examples as they are, with real vLLM: sized, running, and answering.
+
+One after the other, so that no more than two engines share the machine.
+"""
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from e2e import llmd
+from e2e.double import compare
+from e2e.double import image as double_image
+from e2e.engine import metrics, pair
+from e2e.kube import Not, wait_until
+from e2e.llmd import env, node_of
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ENGINE_SECONDS = 400.0
+"""Two engines that start on two busy cores."""
+MODEL = "tiny"
+PROMPT = {"model": MODEL, "prompt": " hello" * 40, "max_tokens": 8, "temperature": 0}
+
+pytestmark = pytest.mark.timeout(ENGINE_SECONDS + 200)
+
+
+@contextlib.contextmanager
+def applied(kube, namespace, file):
+    """An example that is ready; its engines are gone again at the end."""
+    deployment = llmd.apply(kube, namespace, EXAMPLES / file)
+    try:
+        deployment.wait_ready(ENGINE_SECONDS)
+        yield deployment
+    finally:
+        deployment.delete()
+        words = ("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+        wait_until("its Deployments are gone", lambda: not deployment.children(), 60)
+        kube.try_kubectl("-n", namespace, *words)
+
+
+@pytest.fixture(scope="module")
+def unified(kube, shared_namespace):
+    with applied(kube, shared_namespace, "unified.yaml") as deployment:
+        yield deployment
+
+
+def test_unified_is_ready_and_shown_by_kubectl(kube, unified):
+    header, row = kube.kubectl("get", "llmd", "-n", unified.namespace).splitlines()
+    columns = dict(zip(re.split(r"\s{2,}", header), re.split(r"\s{2,}", row), strict=True))
+
+    assert columns["NAME"] == "tiny"
+    assert columns["READY"] == "True"
+    assert columns["MODE"] == "Unified"
+    assert columns["PODS"] == "1/1"
+    assert columns["KV-TOKENS"] == "8192"
+    assert columns["REASON"] == "PodsReady"
+
+
+def test_unified_answers_a_completion(kube, unified):
+    (pod,) = unified.pods()
+
+    answer = pair.complete(kube.pod_url(pod), PROMPT)
+
+    assert answer["model"] == MODEL
+    assert answer["usage"]["prompt_tokens"] == 40
+    assert answer["usage"]["completion_tokens"] == 8
+    assert answer["choices"][0]["text"].strip()
+
+
+def test_unified_has_the_kv_cache_that_the_plan_says(kube, unified):
+    (pod,) = unified.pods()
+    (planned,) = unified.status["plan"]
+
+    assert measured(kube, pod) == predicted(planned)
+
+
+def test_the_double_answers_as_the_real_engine_does(local, kube, namespace, unified):
+    """With the flags that were rendered for the real one, so that scenarios may rely on it."""
+    image = double_image.REFERENCE
+    change = {
+        "model": {"id": "/models/tiny"},
+        "engine": {"image": image, "version": "0.32.0", "env": env(DOUBLE_DEVICE="cpu")},
+    }
+    double = llmd.apply(kube, namespace, EXAMPLES / "unified.yaml", "double", change)
+    double.wait_ready()
+    urls = [f"http://{pods[0]['status']['podIP']}:8000" for pods in (unified.pods(), double.pods())]
+
+    differences = compare.compare(*urls, MODEL)
+
+    assert differences == [], "\n".join(map(str, differences))
+
+
+def test_mixed_classes_have_the_numbers_of_their_class(kube, unified, shared_namespace):
+    unified.delete()  # makes room: two engines at once, no more
+    with applied(kube, shared_namespace, "mixed-classes.yaml") as deployment:
+        status = deployment.status
+        plans = {entry["gpuProduct"]: entry for entry in status["plan"]}
+        assert status["pods"] == "2/2"
+        assert len(plans) == 2
+
+        for pod in deployment.pods():
+            labels = kube.get("nodes", None, node_of(pod))["metadata"]["labels"]
+            planned = plans.pop(labels["nvidia.com/gpu.product"])
+            assert measured(kube, pod) == predicted(planned)
+            assert pair.complete(kube.pod_url(pod), PROMPT)["usage"]["completion_tokens"] == 8
+        assert plans == {}, "one pod on each class"
+
+
+def test_prefill_decode_moves_the_prompt_between_the_nodes(kube, shared_namespace):
+    with applied(kube, shared_namespace, "prefill-decode.yaml") as deployment:
+        (prefill,), (decode,) = deployment.pods("prefill"), deployment.pods("decode")
+        assert node_of(prefill) != node_of(decode)
+        plans = {entry["pool"]: entry for entry in deployment.status["plan"]}
+        assert measured(kube, prefill) == predicted(plans["prefill"])
+        assert measured(kube, decode) == predicted(plans["decode"])
+
+        proofs = [pair.prove(kube.pod_url(prefill), kube.pod_url(decode), MODEL) for _ in range(3)]
+
+        assert all(proof.moved_all for proof in proofs), [proof.by_source for proof in proofs]
+        assert [proof.text for proof in proofs] == [proof.text_alone for proof in proofs]
+
+
+def measured(kube, pod):
+    """Tokens, blocks and block size of the KV cache, as the engine itself tells them."""
+    found = wait_until(
+        "the engine tells its KV cache",
+        lambda: (
+            metrics.scrape(kube.pod_url(pod)).labels("vllm:cache_config_info") or Not("nothing")
+        ),
+        30,
+    )
+    keys = ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
+    return tuple(int(found[key]) for key in keys)
+
+
+def predicted(planned):
+    """The same, as `status.plan` has them."""
+    return tuple(planned[key] for key in ("kvTokens", "kvBlocks", "kvBlockSize"))

@@ -1,0 +1,74 @@
+"""At rest nothing is written and nothing is listed, though the operator looks every few seconds."""
+
+import json
+import time
+
+import pytest
+from e2e import operator_install
+from e2e.operator_install import RESYNC_SECONDS, count
+
+REST_SECONDS = 60
+QUIET_SECONDS = 12
+WRITES = ("apply", "create", "delete", "patch", "post", "put", "update")
+
+
+@pytest.fixture
+def deployments(apply):
+    """One unified deployment and one pair, both ready."""
+    made = [apply("unified.yaml"), apply("pair.yaml")]
+    for deployment in made:
+        deployment.wait_settled()
+    time.sleep(QUIET_SECONDS)
+    return made
+
+
+def versions(deployment):
+    """The version of the resource and of everything that was made for it."""
+    found = [deployment.document, *deployment.children(), *deployment.pods()]
+    return {(d.get("kind"), d["metadata"]["name"]): d["metadata"]["resourceVersion"] for d in found}
+
+
+def calls(scraped):
+    """How often something was written, and listed; the Lease is renewed all the time."""
+    resources = {
+        sample.labels["resource"]
+        for family in scraped.families
+        for sample in family.samples
+        if sample.name == "tidegate_api_calls_total"
+    } - {"leases"}
+    return count(scraped, WRITES, tuple(resources)), count(scraped, ("list",))
+
+
+def test_nothing_moves_for_a_minute(operator, deployments):
+    before, told = [versions(d) for d in deployments], operator.metrics()
+    assert sum(map(len, before)) > 15
+
+    time.sleep(REST_SECONDS)
+
+    after, tells = [versions(d) for d in deployments], operator.metrics()
+    assert after == before
+    assert calls(tells) == calls(told), "no write and no list"
+    passes = "tidegate_reconcile_passes_total"
+    looked = tells.value(passes) - told.value(passes)
+    assert looked >= len(deployments) * (REST_SECONDS / RESYNC_SECONDS - 2), "it did look"
+
+
+def test_the_operator_tells_how_it_is(operator, deployments):
+    scraped = operator.metrics()
+
+    assert scraped.value("tidegate_leading") == 1
+    for deployment in deployments:
+        named = {"namespace": deployment.namespace, "name": deployment.name}
+        assert scraped.value("tidegate_deployment_ready", **named) == 1
+        tokens = scraped.value("tidegate_deployment_kv_tokens", **named)
+        assert tokens == deployment.status["kvTokens"]
+
+
+def test_every_line_of_the_log_is_one_json_object(operator, kube):
+    pod = operator.leader()["metadata"]["name"]
+
+    lines = kube.kubectl("-n", operator_install.NAMESPACE, "logs", pod).splitlines()
+
+    records = [json.loads(line) for line in lines]
+    assert records
+    assert all({"time", "level", "logger", "message"} <= record.keys() for record in records)
