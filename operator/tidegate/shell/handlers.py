@@ -28,6 +28,7 @@ def registry(
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False  # Events are written by the pass, on transitions only
         settings.peering.standalone = True  # leadership is by our own Lease
+        settings.scanning.disabled = True  # or it wants to list every CRD and namespace
         settings.watching.server_timeout = _WATCH_SECONDS
         settings.watching.client_timeout = _WATCH_SECONDS + 60
         settings.watching.connect_timeout = _CONNECT_SECONDS
