@@ -84,6 +84,9 @@ class WorkQueue(Generic[Item]):
                 if item in self._again:
                     self._again.discard(item)
                     self.wake(item)
+            # a pass at rest awaits nothing: without this a full queue would hold up all else, and
+            # the Lease would run out
+            await asyncio.sleep(0)
 
     async def _pass(self, item: Item) -> None:
         try:

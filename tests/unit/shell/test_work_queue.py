@@ -131,3 +131,20 @@ async def test_a_forgotten_item_is_not_woken():
         await asyncio.sleep(0.05)
 
     assert passes == []
+
+
+async def test_a_full_queue_of_passes_that_await_nothing_lets_others_run():
+    passes, turns = [], 0
+
+    async def work(item):
+        passes.append(item)
+
+    queue = WorkQueue(work, concurrency=4)
+    for number in range(100):
+        queue.wake(number)
+    async with running(queue):
+        while len(passes) < 100:
+            turns += 1
+            await asyncio.sleep(0)
+
+    assert turns > 10
