@@ -36,9 +36,10 @@ class KubernetesCluster:
         self._wake = wake
         self._may_write = may_write
         self._nodes_seen: dict[str, Any] = {}
+        self._gpu_pods: dict[tuple[str, str], GpuPod] = {}
         self.deployments = Cache(BY_KIND[KIND], without_managed_fields, self._deployment_changed)
         self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
-        self._pods = Cache(BY_KIND["Pod"], _pod, self._child_changed)
+        self._pods = Cache(BY_KIND["Pod"], _pod, self._pod_changed)
         self._owned = {
             kind: Cache(
                 BY_KIND[kind], without_managed_fields, self._child_changed, LABEL_DEPLOYMENT
@@ -75,7 +76,7 @@ class KubernetesCluster:
 
     def gpu_pods(self) -> Sequence[GpuPod]:
         """Return every pod that has not ended and asks for GPUs."""
-        return [pod for pod in map(_gpu_pod, self._pods.all()) if pod.gpus]
+        return list(self._gpu_pods.values())
 
     def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
         """Return the objects of a kind that carry the deployment's label."""
@@ -226,6 +227,18 @@ class KubernetesCluster:
 
     def _deployment_changed(self, document: Document) -> None:
         self._wake(_ref(document))
+
+    def _pod_changed(self, document: Document) -> None:
+        """Keep what a pod holds of GPUs: every pass counts it for all pods of the cluster."""
+        metadata = document["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        there = self._pods.get(*key)
+        held = _gpu_pod(there) if there else None
+        if held is not None and held.gpus:
+            self._gpu_pods[key] = held
+        else:
+            self._gpu_pods.pop(key, None)
+        self._child_changed(document)
 
     def _child_changed(self, document: Document) -> None:
         ref = deployment_of(document)
