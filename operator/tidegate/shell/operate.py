@@ -40,6 +40,7 @@ class Operator:
     def __init__(self, api: ApiServer, settings: OperatorSettings, metrics: telemetry.Metrics):
         self._api = api
         self._settings = settings
+        self._pass_settings = settings.for_pass()
         self._metrics = metrics
         self._queue: WorkQueue[Ref] = WorkQueue(self._pass, settings.concurrency)
         self._leadership = Leadership(api, settings.namespace)
@@ -99,7 +100,9 @@ class Operator:
         """Look at everything again from time to time, spread out, whatever events came."""
         while True:
             await asyncio.sleep(self._settings.resync)
-            self.cluster.wake_all()
+            refs = self.cluster.refs()
+            for number, ref in enumerate(refs):
+                self._queue.wake_after(ref, self._settings.resync * number / len(refs))
 
     async def _pass(self, ref: Ref) -> float | None:
         begun = time.monotonic()
@@ -107,7 +110,7 @@ class Operator:
         result = "error"
         try:
             outcome = await reconcile.reconcile(
-                ref, self.cluster, SystemClock(), self._settings.for_pass(), self._memory
+                ref, self.cluster, SystemClock(), self._pass_settings, self._memory
             )
             result = outcome.result
         finally:
