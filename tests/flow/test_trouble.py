@@ -5,8 +5,9 @@ import json
 import pytest
 
 from .api_server import CRD, Fault
+from .documents import CONFIG
 from .scenarios import PAIR, image
-from .world import A100, CONFIG, H100, Fate, World
+from .world import A100, H100, Fate, World
 
 BAD = "registry.local/vllm:bad"
 

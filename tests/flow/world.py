@@ -12,23 +12,19 @@ from tidegate.flow import reconcile
 from tidegate.flow.ports import Document, Ref, Settings
 
 from .api_server import CRD, ApiServer, Crash, gpus_of, key_of
+from .documents import (
+    a_spec,
+    container,
+    is_ending,
+    is_ready,
+    labels_of,
+    matches,
+    not_ready,
+    owns,
+)
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 _MEMORY = {A100: "81920", H100: "81559"}
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "torch_dtype": "bfloat16",
-    "hidden_size": 128,
-    "intermediate_size": 384,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "vocab_size": 512,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": False,
-}
 
 
 @dataclass
@@ -185,7 +181,7 @@ class World:
 
     def _control(self) -> None:
         for deployment in self.deployments():
-            pods = [pod for pod in self.pods() if _owns(deployment, pod) and not _ending(pod)]
+            pods = [pod for pod in self.pods() if owns(deployment, pod) and not is_ending(pod)]
             wanted = deployment["spec"]["replicas"]
             for _ in range(wanted - len(pods)):
                 self._make_pod(deployment)
@@ -197,7 +193,7 @@ class World:
 
     def _report(self) -> None:
         for deployment in self.deployments():
-            pods = [pod for pod in self.pods() if _owns(deployment, pod) and not _ending(pod)]
+            pods = [pod for pod in self.pods() if owns(deployment, pod) and not is_ending(pod)]
             ready = sum(map(is_ready, pods))
             status = {"replicas": len(pods), **({"readyReplicas": ready} if ready else {})}
             self.api.patch(key_of(deployment), status=status)
@@ -234,12 +230,12 @@ class World:
     def _schedule(self) -> None:
         free = self.free()
         for pod in self.pods():
-            if pod["spec"].get("nodeName") or _ending(pod):
+            if pod["spec"].get("nodeName") or is_ending(pod):
                 continue
             fitting = [
                 name
                 for name, gpus in sorted(free.items(), key=lambda item: (-item[1], item[0]))
-                if gpus >= gpus_of(pod) and _matches(pod, self._node(name))
+                if gpus >= gpus_of(pod) and matches(pod, self._node(name))
             ]
             if fitting:
                 free[fitting[0]] -= gpus_of(pod)
@@ -262,7 +258,7 @@ class World:
     def _engines(self) -> None:
         for pod in self.pods():
             age = self.clock.ticks - self.since.get(pod["metadata"]["uid"], self.clock.ticks)
-            if _ending(pod):
+            if is_ending(pod):
                 if age >= self.end_seconds:
                     self.api.remove(key_of(pod))
             elif pod["spec"].get("nodeName") and age >= self.start_seconds:
@@ -279,15 +275,15 @@ class World:
                 "conditions": [
                     {"type": "Ready", "status": "True", "lastTransitionTime": self.clock.text()}
                 ],
-                "containerStatuses": [_container(ready=True, state={"running": {}})],
+                "containerStatuses": [container(ready=True, state={"running": {}})],
             }
         self.api.logs[pod["metadata"]["name"]] = fate.log
         if fate.waiting:
             waiting = {"reason": fate.waiting, "message": f"{fate.waiting} of the image"}
-            return _not_ready(_container(state={"waiting": waiting}))
+            return not_ready(container(state={"waiting": waiting}))
         ended = {"exitCode": fate.exit_code, "reason": "Error", "containerID": "c-1"}
-        return _not_ready(
-            _container(
+        return not_ready(
+            container(
                 restartCount=3,
                 state={"waiting": {"reason": "CrashLoopBackOff"}},
                 lastState={"terminated": ended},
@@ -317,13 +313,13 @@ class World:
         return self._kind("Deployment")
 
     def pods(self) -> list[Document]:
-        return [pod for pod in self._kind("Pod") if "tidegate.io/pool" in _labels(pod)]
+        return [pod for pod in self._kind("Pod") if "tidegate.io/pool" in labels_of(pod)]
 
     def ready(self, pool: str) -> list[Document]:
         return [
             pod
             for pod in self.pods()
-            if _labels(pod)["tidegate.io/pool"] == pool and is_ready(pod) and not _ending(pod)
+            if labels_of(pod)["tidegate.io/pool"] == pool and is_ready(pod) and not is_ending(pod)
         ]
 
     def status(self, ref: Ref | None = None) -> Document:
@@ -355,70 +351,6 @@ class World:
             }
             shape[f"{kind} {namespace}/{name}"] = (metadata, found.get("spec"), conditions, rest)
         shape["pods"] = sorted(
-            (_labels(pod)["tidegate.io/pool"], is_ready(pod)) for pod in self.pods()
+            (labels_of(pod)["tidegate.io/pool"], is_ready(pod)) for pod in self.pods()
         )
         return shape
-
-
-def a_spec(**parts: Any) -> Document:
-    spec: Document = {
-        "model": {"id": "/models/tiny", "config": CONFIG},
-        "engine": {
-            "image": "registry.local/vllm:v0.32.0",
-            "maxModelLen": 2048,
-            "maxNumSeqs": 8,
-            "maxNumBatchedTokens": 2048,
-            "enforceEager": True,
-        },
-        "budget": {"kvCache": "64Mi"},
-        "pools": {"unified": {"replicas": 2}},
-    }
-    for name, part in parts.items():
-        replace = name in ("pools", "rollout") or not isinstance(spec.get(name), dict)
-        spec[name] = part if replace else {**spec[name], **part}
-    return spec
-
-
-def is_ready(pod: Document) -> bool:
-    return any(
-        c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ())
-    )
-
-
-def _labels(document: Document) -> dict[str, str]:
-    labels: dict[str, str] = document["metadata"].get("labels", {})
-    return labels
-
-
-def _ending(pod: Document) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def _owns(deployment: Document, pod: Document) -> bool:
-    return any(
-        owner["uid"] == deployment["metadata"]["uid"]
-        for owner in pod["metadata"].get("ownerReferences", ())
-    )
-
-
-def _matches(pod: Document, node: Document) -> bool:
-    labels = node["metadata"]["labels"]
-    required = pod["spec"]["affinity"]["nodeAffinity"][
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ]
-    return any(
-        all(labels.get(e["key"]) in e["values"] for e in term["matchExpressions"])
-        for term in required["nodeSelectorTerms"]
-    )
-
-
-def _container(**parts: Any) -> Document:
-    return {"name": "engine", "ready": False, "restartCount": 0, **parts}
-
-
-def _not_ready(container: Document) -> Document:
-    return {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": "False"}],
-        "containerStatuses": [container],
-    }
