@@ -1,0 +1,173 @@
+"""What a set of flags settles: every value that sizing depends on, the engine's defaults filled in.
+
+Nothing here is guessed: what is absent takes the default of that version on that GPU.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tidegate.api.reasons import Reason
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.shape import ModelShape
+from tidegate.core.command_line import batch_limits, speculation, uncounted
+from tidegate.errors import Refused
+from tidegate.facts.engines import Engine
+from tidegate.facts.gpus import Gpu
+
+_AUTO = -1
+_NO_GRAPHS = ("NONE", 0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The engine's flags as sizing takes them.
+
+    `memory_share` is the engine's --gpu-memory-utilization, `kv_cache_bytes` its
+    --kv-cache-memory-bytes. Where `length_is_auto`, `engine.max_model_len` is the most that the
+    model allows, and the engine lowers it to what memory holds. `notes` say what is not counted.
+    """
+
+    engine: EngineConfig
+    memory_share: float
+    kv_cache_bytes: int | None
+    length_is_auto: bool
+    notes: tuple[str, ...]
+
+
+def settle(arguments: Mapping[str, Any], model: ModelShape, engine: Engine, gpu: Gpu) -> Settings:
+    """Settle the flags for a model on a GPU.
+
+    Args:
+        arguments: Flags by name, typed; see `arguments.read` and `serve.read`.
+        model: The model that is served.
+        engine: The version.
+        gpu: The card; its memory decides the engine's batch limits.
+
+    Raises:
+        Refused: A value that the engine would refuse, or that cannot be sized; names the flag.
+    """
+    uncounted.refuse(arguments, engine)
+    asked_length = arguments.get("max-model-len")
+    longest = model.max_model_len if asked_length in (None, _AUTO) else asked_length
+    _check_length(longest, model)
+    limits = batch_limits.settle(arguments, engine, gpu, longest)
+    speculative, may_be_async = speculation.read(arguments, engine, model)
+    return Settings(
+        engine=EngineConfig(
+            version=engine.version,
+            max_model_len=longest,
+            max_num_seqs=limits.max_num_seqs,
+            max_num_batched_tokens=limits.max_num_batched_tokens,
+            model_dtype=_model_dtype(arguments),
+            quantization=arguments.get("quantization"),
+            kv_cache_dtype=_kv_cache_dtype(arguments, engine),
+            kv_cache_skip_layers=_skip_layers(arguments),
+            block_size=_positive(arguments, "block-size"),
+            tensor_parallel=_parallel(arguments, "tensor-parallel-size"),
+            pipeline_parallel=_parallel(arguments, "pipeline-parallel-size"),
+            decode_context_parallel=_parallel(arguments, "decode-context-parallel-size"),
+            prefix_caching=arguments.get("enable-prefix-caching", True),
+            enforce_eager=_is_eager(arguments),
+            attention_backend=_attention_backend(arguments, engine),
+            async_scheduling=arguments.get("async-scheduling", None if may_be_async else False),
+            num_gpu_blocks_override=_positive(arguments, "num-gpu-blocks-override"),
+            speculative=speculative,
+        ),
+        memory_share=_memory_share(arguments, engine),
+        kv_cache_bytes=_positive(arguments, "kv-cache-memory-bytes"),
+        length_is_auto=asked_length == _AUTO,
+        notes=uncounted.sentences(arguments, engine),
+    )
+
+
+def _check_length(longest: int, model: ModelShape) -> None:
+    if longest > model.max_model_len:
+        raise Refused(
+            Reason.LENGTH_INVALID,
+            f"max-model-len {longest} is above the {model.max_model_len} tokens that the model's "
+            "config allows; lower it to that",
+            "max-model-len",
+        )
+
+
+def _memory_share(arguments: Mapping[str, Any], engine: Engine) -> float:
+    default = engine.flags["--gpu-memory-utilization"].default
+    share = float(arguments.get("gpu-memory-utilization", default))
+    if not 0 < share <= 1:  # not a number is neither
+        _refuse("gpu-memory-utilization", f"must be above 0 and at most 1, not {share:g}")
+    return share
+
+
+def _model_dtype(arguments: Mapping[str, Any]) -> str:
+    spelled: str = arguments.get("dtype", "auto")
+    return {"half": "float16", "float": "float32"}.get(spelled, spelled)
+
+
+def _kv_cache_dtype(arguments: Mapping[str, Any], engine: Engine) -> str:
+    """Return the KV type by the engine's own name, unlike the friendlier ones of a resource."""
+    dtype: str = arguments.get("kv-cache-dtype", "auto")
+    if dtype not in engine.kv_cache_dtypes:
+        raise Refused(
+            Reason.KV_DTYPE_UNSUPPORTED,
+            f"kv-cache-dtype: vLLM {engine.version} has no {dtype!r:.60}; use one of "
+            f"{', '.join(engine.kv_cache_dtypes)}",
+            "kv-cache-dtype",
+        )
+    return dtype
+
+
+def _skip_layers(arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    layers = arguments.get("kv-cache-dtype-skip-layers") or []
+    for layer in layers:
+        if not (layer.isascii() and layer.isdecimal() and len(layer) < 6):
+            _refuse("kv-cache-dtype-skip-layers", f"{layer!r:.60} is no number of a layer")
+    return tuple(sorted({int(layer) for layer in layers}))
+
+
+def _is_eager(arguments: Mapping[str, Any]) -> bool:
+    """Say whether the engine captures no CUDA graphs."""
+    compilation = arguments.get("compilation-config") or {}
+    mode = compilation.get("cudagraph_mode") if isinstance(compilation, Mapping) else None
+    return (
+        arguments.get("enforce-eager", False)
+        or arguments.get("optimization-level") in ("0", 0)
+        or mode in _NO_GRAPHS
+    )
+
+
+def _attention_backend(arguments: Mapping[str, Any], engine: Engine) -> str | None:
+    config = arguments.get("attention-config") or {}
+    nested = config.get("backend") if isinstance(config, Mapping) else None
+    backend = arguments.get("attention-backend", nested)
+    if backend is None or str(backend).lower() == "auto":
+        return None
+    if str(backend).upper() not in engine.attention_backends:
+        raise Refused(
+            Reason.ATTENTION_BACKEND_UNSUPPORTED,
+            f"attention-backend: vLLM {engine.version} has no {backend!r:.60}; it has "
+            f"{', '.join(engine.attention_backends)}",
+            "attention-backend",
+        )
+    return str(backend).upper()
+
+
+def _positive(arguments: Mapping[str, Any], name: str) -> int | None:
+    value: int | None = arguments.get(name)
+    if value is not None and value < 1:
+        _refuse(name, f"must be at least 1, not {value}")
+    return value
+
+
+def _parallel(arguments: Mapping[str, Any], name: str) -> int:
+    size: int = arguments.get(name, 1)
+    if size < 1 or math.log2(size) > 20:
+        raise Refused(
+            Reason.PARALLELISM_INVALID, f"{name} must be from 1 to 1048576, not {size}", name
+        )
+    return size
+
+
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise Refused(Reason.FLAG_UNSUPPORTED, f"{name} {problem}", name)
