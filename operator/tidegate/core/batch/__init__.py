@@ -1,0 +1,1 @@
+"""`tidegate plan --batch`: one JSON case a line in, one JSON answer a line out."""
