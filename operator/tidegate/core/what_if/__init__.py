@@ -1,0 +1,1 @@
+"""What-ifs: the same deployment or command line sized with other values, side by side."""
