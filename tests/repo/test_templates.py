@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-TEMPLATES = sorted((TOP / "templates").iterdir())
+TEMPLATES = sorted((TOP / "templates").glob("*.yaml.j2"))
+PAGES = sorted((TOP / "templates").glob("*.html.j2"))
 EXPRESSION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
 STATEMENT = re.compile(r"\{%-?\s*(.*?)\s*-?%\}", re.DOTALL)
 SAFE = re.compile(r"\s*[\w.]+\s*\|\s*tojson\s*")
@@ -27,7 +28,16 @@ def test_every_value_is_written_as_json_and_nothing_is_computed(template):
 
 def test_there_are_templates_and_nothing_else():
     assert TEMPLATES
-    assert {path.suffixes[-1] for path in TEMPLATES} == {".j2"}
+    assert sorted((TOP / "templates").iterdir()) == sorted(TEMPLATES + PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_escapes_every_value_and_loads_nothing(page):
+    """Pages are filled with autoescape on; nothing in them may switch it off or reach outside."""
+    text = page.read_text(encoding="utf-8")
+
+    assert not re.search(r"\|\s*safe\b|\bautoescape\b|Markup", text)
+    assert not re.search(r"https?:|src=|href=|@import|url\(|<script", text)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tidegate import __version__
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {
+    "check": "Say whether a resource is good, and what to change.",
     "crds": "Print the CustomResourceDefinitions.",
     "explain": "Explain a reason of a condition, or a field of the resource.",
     "manifests": "Print what installs the operator in a cluster.",

@@ -55,11 +55,20 @@ def deployments(path: str) -> list[tuple[LLMDeployment, list[dict[str, Any]]]]:
     Raises:
         Invalid: A resource is wrong, or the file holds none.
     """
+    return [(parse(document), beside) for document, beside in deployment_documents(path)]
+
+
+def deployment_documents(path: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Read the LLMDeployments of a file as they are written, each with all documents beside it.
+
+    Raises:
+        Invalid: The file cannot be read, or holds none.
+    """
     documents = read(path)
-    found = [parse(document) for document in documents if document.get("kind") == KIND]
+    found = [document for document in documents if document.get("kind") == KIND]
     if not found:
         raise Invalid([Problem(path, f"holds no {KIND}")])
-    return [(deployment, documents) for deployment in found]
+    return [(document, documents) for document in found]
 
 
 def config_of(

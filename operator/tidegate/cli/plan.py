@@ -1,23 +1,18 @@
-"""`tidegate plan`: sizes a resource on each class of node, without a cluster."""
-
-from typing import Any
+"""`tidegate plan`: what memory holds, without a cluster."""
 
 import click
 
-from tidegate.api.llmdeployment import LLMDeployment
-from tidegate.cli import REFUSED, documents
-from tidegate.core import nodes as node_classes
-from tidegate.core import plan as planning
-from tidegate.core import plan_status
-from tidegate.core.nodes import Node
-from tidegate.core.plan import Plan
-from tidegate.errors import Refused, Wait
+from tidegate.cli import REFUSED
 
-Verdict = tuple[LLMDeployment, Plan | None, Refused | Wait | None]
+# What a way of asking needs is imported when it is asked for: `--batch` starts in a tenth of a
+# second because it loads no models of the API.
 
 
-@click.command("plan", short_help="Size a resource on each class of GPU node.")
-@click.option("-f", "--filename", required=True, help="File with LLMDeployments; - for stdin.")
+@click.command("plan", short_help="Size a resource or a command line on each class of GPU node.")
+@click.option("-f", "--filename", help="File with LLMDeployments; - for stdin.")
+@click.option("--serve", "serve_line", metavar="COMMAND", help="A `vllm serve ...` command line.")
+@click.option("--batch", "batch_file", metavar="FILE", help="JSON cases, one a line; - for stdin.")
+@click.option("--models", "list_models", is_flag=True, help="List the models of the catalogue.")
 @click.option("--nodes", "nodes_file", help="File with Nodes (kubectl get nodes -o yaml).")
 @click.option(
     "--gpu",
@@ -29,74 +24,75 @@ Verdict = tuple[LLMDeployment, Plan | None, Refused | Wait | None]
 @click.option(
     "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
 )
+@click.option("--engine-version", help="vLLM's version for --serve; the newest known when absent.")
+@click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    metavar="FIELD=A,B",
+    help="Size with each of these values: a table; may be repeated for every combination.",
+)
+@click.option("--sort", "sort_key", help="Order of the --vary table: requests, kvTokens, gpus, ...")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write a page as well.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
+@click.pass_context
 def command(
-    filename: str,
+    context: click.Context,
+    filename: str | None,
+    serve_line: str | None,
+    batch_file: str | None,
+    list_models: bool,
     nodes_file: str | None,
     products: tuple[str, ...],
     config_file: str | None,
+    engine_version: str | None,
+    varied: tuple[str, ...],
+    sort_key: str | None,
+    html_file: str | None,
     output: str,
 ) -> None:
-    """Size a resource on each class of GPU node: what memory holds, and why.
+    r"""Size what is to run on each class of GPU node: what memory holds, and why.
 
-    Example: tidegate plan -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3 --gpu NVIDIA-L40S=4
+    \b
+    Examples:
+      tidegate plan -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3 --gpu NVIDIA-L40S=4
+      tidegate plan --serve "vllm serve Qwen/Qwen3-32B -tp 2" --gpu NVIDIA-H100-80GB-HBM3
+      tidegate plan -f llmd.yaml --gpu NVIDIA-L40S --vary kvCache.dtype=auto,fp8 --sort requests
+      tidegate plan --batch cases.jsonl
+      tidegate plan --models
     """
-    found = documents.deployments(filename)
-    nodes = documents.nodes_of(nodes_file, products)
-    verdicts = [_verdict(deployment, nodes, beside, config_file) for deployment, beside in found]
-    if output == "table":
-        _print_tables(verdicts)
+    _require_one_subject(
+        {
+            "-f": filename is not None,
+            "--serve": serve_line is not None,
+            "--batch": batch_file is not None,
+            "--models": list_models,
+        }
+    )
+    if batch_file is not None:
+        from tidegate.cli import plan_batch
+
+        debug = bool(context.parent and context.parent.params.get("debug"))
+        good = plan_batch.run(batch_file, debug)
+    elif list_models:
+        from tidegate.cli import plan_models
+
+        plan_models.show(output)
+        good = True
     else:
-        documents.print_documents([_wire(*verdict) for verdict in verdicts], output)
-    if any(refusal for _, _, refusal in verdicts):
+        from tidegate.cli import plan_subject
+
+        subject = plan_subject.Subject(
+            filename, serve_line, nodes_file, products, config_file, engine_version
+        )
+        good = plan_subject.show(subject, varied, sort_key, html_file, output)
+    if not good:
         raise click.exceptions.Exit(REFUSED)
 
 
-def _verdict(
-    deployment: LLMDeployment, nodes: list[Node], beside: list[Any], config_file: str | None
-) -> Verdict:
-    """Plan one resource; a refusal is an answer here, not an error."""
-    spec = deployment.spec
-    try:
-        config = documents.config_of(spec.model, beside, config_file)
-        free = node_classes.free_gpus(nodes, (), None, None)
-        return deployment, planning.make(spec, config, nodes, free, {}), None
-    except (Refused, Wait) as refusal:
-        return deployment, None, refusal
-
-
-def _wire(
-    deployment: LLMDeployment, plan: Plan | None, refusal: Refused | Wait | None
-) -> dict[str, Any]:
-    """Return a verdict as documented in docs/reference/cli.md."""
-    answer: dict[str, Any] = {"name": deployment.metadata["name"], "fits": plan is not None}
-    if plan is None:
-        assert refusal is not None  # one of the two is there
-        answer["refused"] = {
-            "reason": str(refusal.reason),
-            "message": refusal.message,
-            "field": getattr(refusal, "field", None),
-        }
-        return answer
-    answer["refused"] = None
-    answer["mode"] = plan.mode
-    answer["revision"] = plan.revision
-    answer["engineVersion"] = plan.engine_version
-    answer["plan"] = [entry.wire() for entry in plan_status.entries(plan)]
-    answer["excluded"] = [
-        {"pool": e.pool, "nodeClass": e.node_class, "reason": str(e.reason), "message": e.message}
-        for e in plan.exclusions
-    ]
-    answer["because"] = list(plan.because)
-    return answer
-
-
-def _print_tables(verdicts: list[Verdict]) -> None:
-    from tidegate.cli import tables  # rich is imported only where a table is printed
-
-    for deployment, plan, refusal in verdicts:
-        if plan is not None:
-            tables.print_plan(deployment.metadata["name"], plan)
-        else:
-            assert refusal is not None  # one of the two is there
-            tables.print_refusal(deployment.metadata["name"], refusal)
+def _require_one_subject(given: dict[str, bool]) -> None:
+    chosen = [name for name, is_given in given.items() if is_given]
+    if len(chosen) != 1:
+        names = ", ".join(given)
+        told = f"not {' and '.join(chosen)}" if chosen else "to say what to size"
+        raise click.UsageError(f"give one of {names}, {told}")

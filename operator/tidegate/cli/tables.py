@@ -1,17 +1,22 @@
 """The plan as a person reads it: a table of the budget with a bar, and the sentences behind it."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from tidegate.api.figures import Figure, How
 from tidegate.api.reasons import EXPLANATIONS, Reason
 from tidegate.api.wire import format_bytes
+from tidegate.cli.verdict import Verdict
 from tidegate.core.budget.sizing import Budget
 from tidegate.core.plan import Plan, SlicePlan
 from tidegate.errors import Refused, Wait
 
 _BAR_WIDTH = 60
+_WIDEST = 10_000
 _LINES = (
     # (field of the budget, label, character of the bar, colour)
     ("weights", "weights", "█", "blue"),
@@ -24,12 +29,18 @@ _LINES = (
 )
 
 
-def print_plan(name: str, plan: Plan) -> None:
+def print_verdict(verdict: Verdict) -> None:
+    """Print a plan, or why there is none."""
+    if verdict.plan is not None:
+        print_plan(verdict.name, verdict.title, verdict.plan)
+    elif verdict.refusal is not None:
+        print_refusal(verdict.name, verdict.refusal)
+
+
+def print_plan(name: str, title: str, plan: Plan) -> None:
     """Print every slice of a plan."""
     console = Console(highlight=False, soft_wrap=True, emoji=False)
-    console.print(
-        f"[bold]{name}[/bold]  {plan.mode}, vLLM {plan.engine_version}, revision {plan.revision}"
-    )
+    console.print(Text(name, style="bold") + Text(f"  {title}", style="default"))
     for entry in plan.slices:
         console.print()
         _print_slice(console, entry)
@@ -50,6 +61,28 @@ def print_refusal(name: str, refusal: Refused | Wait) -> None:
     explanation = EXPLANATIONS.get(Reason(refusal.reason))
     if explanation is not None:
         console.print(Text(f"  {explanation.action}"))
+
+
+def print_table(
+    title: str, columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print rows under columns (name, whether numbers), as wide as they are and never cut."""
+    console = Console(highlight=False, emoji=False)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name, is_number in columns:
+        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    if title:
+        console.print(Text(title, style="bold"))
+    unbounded = console.options.update(max_width=_WIDEST)
+    console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
+    console.print(table, crop=False)
+
+
+def print_sentences(sentences: Sequence[str]) -> None:
+    """Print sentences as a list."""
+    _print_because(Console(highlight=False, soft_wrap=True, emoji=False), tuple(sentences))
 
 
 def _print_slice(console: Console, entry: SlicePlan) -> None:
