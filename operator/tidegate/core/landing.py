@@ -89,8 +89,6 @@ def _miss(pool: Pool, node: Node) -> str | None:
         return "do not match nodeSelector"
     if not all(meets(requirement, node.labels) for requirement in pool.node_affinity):
         return "do not match nodeAffinity"
-    if not node.schedulable:
-        return "are cordoned"
     if not all(tolerates(pool.tolerations, taint) for taint in node.taints if _is_hard(taint)):
         return "have a taint that the pool does not tolerate"
     if node.node_class is None:
@@ -98,11 +96,15 @@ def _miss(pool: Pool, node: Node) -> str | None:
     return None
 
 
-_LIFECYCLE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LIFECYCLE_TAINTS = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+)
 
 
 def _is_hard(taint: Mapping[str, str]) -> bool:
-    """A node that is away for a moment keeps its class: replanning would only move pods twice."""
+    """A node that is away or cordoned keeps its class: its pods serve on, and it may come back."""
     return taint.get("key") not in _LIFECYCLE_TAINTS
 
 

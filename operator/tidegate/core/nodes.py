@@ -74,16 +74,22 @@ class GpuPod:
 
 
 def free_gpus(
-    nodes: Iterable[Node], pods: Iterable[GpuPod], namespace: str | None, deployment: str | None
+    nodes: Sequence[Node], pods: Iterable[GpuPod], namespace: str | None, deployment: str | None
 ) -> dict[str, int]:
-    """Return by node the GPUs that no pod holds; those of one deployment count as free."""
-    free = {node.name: node.gpus for node in nodes}
+    """Return by node the GPUs that no pod holds; those of one deployment count as free.
+
+    A cordoned node takes no new pods: only what the deployment holds there already is its own.
+    """
+    held = {node.name: [0, 0] for node in nodes}  # by others, by the deployment
     for pod in pods:
-        owner = (pod.namespace, pod.deployment)
-        ours = pod.deployment is not None and owner == (namespace, deployment)
-        if pod.node in free and not ours:
-            free[pod.node] -= pod.gpus
-    return free
+        if pod.node in held:
+            owner = (pod.namespace, pod.deployment)
+            ours = pod.deployment is not None and owner == (namespace, deployment)
+            held[pod.node][ours] += pod.gpus
+    return {
+        node.name: node.gpus - held[node.name][0] if node.schedulable else held[node.name][1]
+        for node in nodes
+    }
 
 
 def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ()) -> Node:

@@ -41,6 +41,8 @@ _STARTED = re.compile(r"Application startup complete")
 _UNIT_BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"([\d.]+) ?(bytes|[KMGT]iB)?")
 
+_LONGEST_LINE = 2000
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -104,9 +106,13 @@ def shutdown_requested(log: str) -> bool:
 
 
 def clean(log: str) -> str:
-    """Return the log without colours and without what vLLM and kubectl put before each line."""
+    """Return the log without colours and without what vLLM and kubectl put before each line.
+
+    Lines are cut: no cause is that long, and the time to search one grows with its square.
+    """
     plain = _COLOUR.sub("", log)
-    return "\n".join(_PREFIX.sub("", line.rstrip()) for line in re.split(r"[\r\n]+", plain))
+    lines = re.split(r"[\r\n]+", plain)
+    return "\n".join(_PREFIX.sub("", line[:_LONGEST_LINE].rstrip()) for line in lines)
 
 
 _CRASHED = "crashed"

@@ -68,12 +68,11 @@ def test_requirements_are_met_as_the_scheduler_decides(requirement, labels, expe
             [node(labels={"zone": "b"})],
             "1 do not match nodeSelector",
         ),
-        (Pool(), [node(unschedulable=True)], "1 are cordoned"),
         (Pool(), [node(taints=[TAINT])], "1 have a taint that the pool does not tolerate"),
         (Pool(), [node(gpus=0), node("n2", gpus=0)], "2 have no nvidia.com/gpu"),
         (Pool(), [], "matches none of 0 nodes"),
     ],
-    ids=["selector", "cordoned", "taint", "no GPU", "no node"],
+    ids=["selector", "taint", "no GPU", "no node"],
 )
 def test_a_pool_without_a_node_says_which_condition_failed_on_how_many(pool, there, message):
     with pytest.raises(Refused, match=message) as caught:
@@ -106,7 +105,16 @@ def test_a_pin_to_a_class_that_is_not_there_names_those_that_are():
     assert caught.value.field == "spec.pools.unified.nodeClasses[1].product"
 
 
-def test_a_node_that_is_away_for_a_moment_still_counts():
-    away = node(taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
-
-    assert landing.find("unified", Pool(), [away]).by_class
+@pytest.mark.parametrize(
+    "away",
+    [
+        {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
+        {
+            "unschedulable": True,
+            "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
+        },
+    ],
+    ids=["unreachable", "cordoned"],
+)
+def test_a_node_that_is_away_for_a_moment_keeps_its_class(away):
+    assert landing.find("unified", Pool(), [node(**away)]).by_class

@@ -106,6 +106,14 @@ def test_gpus_of_other_deployments_are_not_free_and_our_own_are():
     assert nodes.free_gpus(cluster, pods, "chat", "qwen") == {"n1": 5, "n2": 4}
 
 
+def test_a_cordoned_node_has_room_only_for_what_is_there_already():
+    cluster = [nodes.read(node("n1", unschedulable=True))]
+    pods = [GpuPod("chat", "mine", "n1", 2, "qwen"), GpuPod("chat", "other", "n1", 1)]
+
+    assert nodes.free_gpus(cluster, pods, "chat", "qwen") == {"n1": 2}
+    assert nodes.free_gpus(cluster, pods, None, None) == {"n1": 0}
+
+
 @pytest.mark.parametrize("count", ["", "many", "-1", "1e3", None])
 def test_a_count_that_is_no_number_counts_as_none(count):
     document = node()

@@ -463,3 +463,9 @@ def test_every_signature_fills_its_message_and_has_a_documented_reason():
         wanted = {name for _, name, _, _ in Formatter().parse(row["message"]) if name}
         assert wanted <= groups, row["name"]
         assert Reason(row["reason"]) in EXPLANATIONS
+
+
+def test_a_line_without_end_is_read_to_the_end_too():
+    log = "x" * 300_000 + "\nValueError: No available memory for the cache blocks. Try increasing"
+
+    assert failures.diagnose(log).reason == Reason.KV_CACHE_TOO_SMALL

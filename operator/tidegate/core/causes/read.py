@@ -99,7 +99,7 @@ def _taken_away(pod: Mapping[str, Any]) -> tuple[Reason, str]:
     status, node = pod["status"], (pod.get("spec") or {}).get("nodeName", "")
     detail = f": {status['message']}" if status.get("message") else ""
     return (
-        Reason.PODS_STARTING,
+        Reason.EVICTED,
         f"{status['reason']} from node {node}{detail}; another pod takes its place",
     )
 
@@ -108,7 +108,7 @@ def _node_is_away(pod: Mapping[str, Any]) -> tuple[Reason, str]:
     """The container was ready when last heard of, and the pod is not: its node went silent."""
     node = (pod.get("spec") or {}).get("nodeName", "")
     return (
-        Reason.PODS_STARTING,
+        Reason.NODE_LOST,
         f"its node {node} does not answer; another pod takes its place when the node is given up",
     )
 
