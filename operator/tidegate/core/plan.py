@@ -112,9 +112,13 @@ def _plan_pool(
     refusals: dict[str, Refused] = {}
     for class_name in found.by_class:
         try:
-            largest = max(node.gpus for node in found.by_class[class_name])
             sized[class_name] = slice_sizing.size(
-                spec, name, model, engine, found.class_of(class_name), largest
+                spec,
+                name,
+                model,
+                engine,
+                found.class_of(class_name),
+                found.by_class[class_name],
             )
         except Refused as refusal:
             refusals[class_name] = refusal

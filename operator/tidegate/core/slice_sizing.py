@@ -1,14 +1,15 @@
 """The size of one pool on one class of node: from the spec to the engine's flags and a budget."""
 
+from collections.abc import Sequence
+
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
-from tidegate.api.reasons import Reason
-from tidegate.core import prefix, resolve
+from tidegate.core import class_limits, prefix, resolve
 from tidegate.core.budget import sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
-from tidegate.core.nodes import NodeClass
+from tidegate.core.nodes import Node, NodeClass
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
@@ -21,31 +22,19 @@ def size(
     model: ModelShape,
     engine: Engine,
     node_class: NodeClass,
-    gpus_of_largest_node: int,
+    nodes: Sequence[Node],
 ) -> tuple[EngineConfig, Sizing]:
-    """Size the pool `name` on a class of node.
+    """Size the pool `name` on a class of node, of which `nodes` are the ones it can land on.
 
     Raises:
         Refused: It cannot run there; a field of the refusal is the pool's own.
     """
     pool = spec.pools.by_name()[name]
-    _require_gpus(name, pool, node_class, gpus_of_largest_node)
+    class_limits.require(spec, name, model, node_class, nodes)
     try:
         return _size(spec, pool, model, engine, node_class)
     except Refused as refusal:
         raise _of_pool(refusal, name) from refusal.__cause__
-
-
-def _require_gpus(name: str, pool: Pool, node_class: NodeClass, largest: int) -> None:
-    gpus = pool.tensor_parallel * pool.pipeline_parallel
-    if largest < gpus:
-        raise Refused(
-            Reason.NODE_TOO_SMALL,
-            f"a pod needs {gpus} GPUs (tensorParallel {pool.tensor_parallel} x pipelineParallel "
-            f"{pool.pipeline_parallel}) and the largest node of {node_class.product} has "
-            f"{largest}; lower the parallelism",
-            f"spec.pools.{name}.tensorParallel",
-        )
 
 
 def _size(

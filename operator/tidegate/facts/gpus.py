@@ -59,8 +59,9 @@ class Gpu:
     """One GPU as a process sees it: a card, or a MIG device of one.
 
     `cuda_total` is the memory that CUDA reports; a shared card (`is_shared`) shows each process the
-    whole of it. Speeds are per second and None where not known. `sources` pairs a field with where
-    its value comes from.
+    whole of it. Speeds are per second and None where not known. `nvlink` is `built-in`, `bridge`
+    (where one is fitted, between pairs) or `none`; None is not known. `sources` pairs a field with
+    where its value comes from.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Gpu:
     bf16_flops: int | None
     fp8_flops: int | None
     nvlink_bytes_per_second: int | None
+    nvlink: str | None = None
     vendor: str = "NVIDIA"
     is_shared: bool = False
     mig_profile: str | None = None
@@ -234,6 +236,7 @@ def _make(
         bf16_flops=_speed(speeds, "bf16Flops", share, is_whole),
         fp8_flops=_speed(speeds, "fp8Flops", share, is_whole),
         nvlink_bytes_per_second=card["nvlink"]["value"] if is_whole else None,
+        nvlink=card["nvlink"]["kind"] if is_whole else "none",
         vendor=card["vendor"],
         is_shared=label.is_shared,
         mig_profile=label.profile,

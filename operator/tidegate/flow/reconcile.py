@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core import model_config, nodes, plan
+from tidegate.core import checks, model_config, nodes, plan
+from tidegate.core.checks import Verdict
 from tidegate.core.plan import Plan
 from tidegate.core.render import render
 from tidegate.core.render.network import Scraper
@@ -71,6 +72,7 @@ class Work:
     spec: LLMDeploymentSpec | None = None
     plan: Plan | None = None
     decision: Decision | None = None
+    verdicts: tuple[Verdict, ...] = ()
     trouble: Trouble | None = None
     wait_seconds: float = _REFUSED_SECONDS
 
@@ -106,13 +108,19 @@ class Work:
         text = await references.config_text(
             ref, spec.model.config_ref, self.cluster, self.clock, self.memory
         )
-        return plan.make(
+        config = model_config.of(spec.model, text)
+        planned = plan.make(
             spec,
-            model_config.of(spec.model, text),
+            config,
             snapshot.nodes,
             nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name),
             slices.previous_replicas(snapshot),
         )
+        self.verdicts = tuple(checks.check(spec, planned, config, snapshot.nodes))
+        refusal = checks.refusal_of(self.verdicts)
+        if refusal is not None:
+            raise refusal
+        return planned
 
     def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
         rollout = spec.rollout
@@ -134,6 +142,9 @@ class Work:
     async def _write(self, spec: LLMDeploymentSpec, planned: Plan, decision: Decision) -> None:
         """Write what differs; a pass at rest ends before its first call."""
         snapshot, settings = self.snapshot, self.settings
+        inputs = (snapshot.identity, planned, decision, gather.versions(snapshot))
+        if self.memory.unchanging.get(snapshot.ref) == inputs:
+            return
         rendered = render.render(
             render.Owner(snapshot.ref.namespace, snapshot.ref.name, snapshot.uid),
             spec,
@@ -143,6 +154,7 @@ class Work:
         )
         wanted = changes.find(snapshot, rendered, decision)
         if not wanted:
+            self.memory.unchanging[snapshot.ref] = inputs
             return
         await self._confirm()
         await changes.check_names_are_free(snapshot, wanted, self.cluster)
@@ -167,6 +179,7 @@ class Work:
             self.spec,
             self.plan,
             self.decision,
+            self.verdicts,
             self.trouble,
             self.cluster,
             self.memory,

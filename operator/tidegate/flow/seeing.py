@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import RolloutSpec
 from tidegate.core.causes import Cause
+from tidegate.core.checks import Severity, Verdict
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.board import PAIR
 from tidegate.core.rollout.slices import Decision
@@ -22,6 +23,7 @@ async def seen(
     spec: LLMDeploymentSpec | None,
     plan: Plan | None,
     decision: Decision | None,
+    verdicts: Sequence[Verdict],
     trouble: Trouble | None,
     cluster: Cluster,
     memory: Memory,
@@ -45,6 +47,7 @@ async def seen(
         is_serving=_is_serving(ready),
         plan=plan,
         decision=decision,
+        warnings=tuple(v.line for v in verdicts if v.severity is Severity.WARN),
         trouble=trouble,
         cause=cause,
         last_progress=progress,

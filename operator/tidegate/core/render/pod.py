@@ -49,7 +49,19 @@ def values(
 
 
 def _template(pool: str, template: PodTemplate, labels: dict[str, str]) -> dict[str, Any]:
-    """Add what the user adds to the pods.
+    """Add what the user adds to the pods."""
+    check_template(pool, template)
+    return {
+        "pod_labels": {**template.labels, **labels},
+        "pod_annotations": template.annotations or None,
+        "priority_class_name": template.priority_class_name,
+        "runtime_class_name": template.runtime_class_name,
+        "scheduler_name": template.scheduler_name,
+    }
+
+
+def check_template(pool: str, template: PodTemplate) -> None:
+    """Check what the user adds to the pods.
 
     Raises:
         Refused: LABEL_RESERVED names each label and annotation that is not the user's to set.
@@ -70,13 +82,6 @@ def _template(pool: str, template: PodTemplate, labels: dict[str, str]) -> dict[
             f"{', '.join(faults)}: selectors and Tidegate rely on these; remove them",
             f"spec.pools.{pool}.podTemplate",
         )
-    return {
-        "pod_labels": {**template.labels, **labels},
-        "pod_annotations": template.annotations or None,
-        "priority_class_name": template.priority_class_name,
-        "runtime_class_name": template.runtime_class_name,
-        "scheduler_name": template.scheduler_name,
-    }
 
 
 def _ports(pool: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from tidegate.core import plan_status
 from tidegate.core.status import conditions, judge
 from tidegate.core.status.seen import Seen
 
-_ENTRIES, _PODS = 48, 128
+_ENTRIES, _PODS, _WARNINGS, _LINE = 48, 128, 32, 1024
 
 
 def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDeploymentStatus:
@@ -31,6 +31,7 @@ def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDep
         conditions=merged,
         plan=plan_status.entries(plan)[:_ENTRIES] if plan else [],
         excluded=plan_status.exclusions(plan)[:_ENTRIES] if plan else [],
+        warnings=[conditions.clipped(line, _LINE) for line in seen.warnings[:_WARNINGS]],
         pools=[
             PoolStatus(
                 name=pool.name,

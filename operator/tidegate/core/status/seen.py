@@ -40,6 +40,7 @@ class Seen:
     is_serving: bool
     plan: Plan | None = None
     decision: Decision | None = None
+    warnings: tuple[str, ...] = ()
     trouble: Trouble | None = None
     cause: Cause | None = None
     last_progress: float | None = None

@@ -1,0 +1,100 @@
+"""What a class of node cannot do at all for a pool, whatever the memory of its GPUs."""
+
+from collections.abc import Sequence
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.pool_spec import Pool
+from tidegate.api.quantities import format_bytes
+from tidegate.api.reasons import Reason
+from tidegate.core import host_memory
+from tidegate.core.budget.shape import ModelShape
+from tidegate.core.nodes import Node, NodeClass
+from tidegate.errors import Refused
+from tidegate.facts import quantization_methods
+from tidegate.facts.gpus import Gpu
+from tidegate.facts.quantization_methods import Method
+
+
+def require(
+    spec: LLMDeploymentSpec,
+    name: str,
+    model: ModelShape,
+    node_class: NodeClass,
+    nodes: Sequence[Node],
+) -> None:
+    """Check a pool against the nodes of a class.
+
+    Raises:
+        Refused: Its pods would not start there.
+    """
+    pool = spec.pools.by_name()[name]
+    _require_gpus(name, pool, node_class, nodes)
+    _require_one_device(name, pool, node_class.gpu)
+    _require_type(method_of(spec, model), node_class.gpu)
+    _require_host_memory(spec, pool, node_class, nodes)
+
+
+def method_of(spec: LLMDeploymentSpec, model: ModelShape) -> Method | None:
+    """Return how the weights are quantised: the checkpoint's own way comes first."""
+    own = model.quantization
+    name = own.method if own is not None else spec.model.weights.quantization
+    return quantization_methods.find(name) if name else None
+
+
+def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[Node]) -> None:
+    gpus, largest = _gpus(pool), max(node.gpus for node in nodes)
+    if largest < gpus:
+        raise Refused(
+            Reason.NODE_TOO_SMALL,
+            f"a pod needs {gpus} GPUs (tensorParallel {pool.tensor_parallel} x pipelineParallel "
+            f"{pool.pipeline_parallel}) and the largest node of {node_class.product} has "
+            f"{largest}; lower the parallelism",
+            f"spec.pools.{name}.tensorParallel",
+        )
+
+
+def _require_one_device(name: str, pool: Pool, gpu: Gpu) -> None:
+    """CUDA shows a process one MIG device at most, so several cannot work together."""
+    if gpu.mig_profile is None or _gpus(pool) == 1:
+        return
+    wide = "tensorParallel" if pool.tensor_parallel > 1 else "pipelineParallel"
+    raise Refused(
+        Reason.PARALLELISM_INVALID,
+        f"a pod of {_gpus(pool)} MIG devices ({gpu.mig_profile}) cannot start: a process sees only "
+        f"one of them; {wide} 1 starts",
+        f"spec.pools.{name}.{wide}",
+    )
+
+
+def _require_type(method: Method | None, gpu: Gpu) -> None:
+    """The engine compares the method's least compute capability with the GPU's at its start."""
+    capability = gpu.compute_capability
+    if method is None or capability is None or capability >= method.least:
+        return
+    raise Refused(
+        Reason.QUANTIZATION_UNSUPPORTED,
+        "weights quantised by {} need compute capability {}.{}, and {} has {}.{}; use a newer GPU "
+        "or another checkpoint".format(method.name, *method.least, gpu.product, *capability),
+        "spec.model.weights.quantization",
+    )
+
+
+def _require_host_memory(
+    spec: LLMDeploymentSpec, pool: Pool, node_class: NodeClass, nodes: Sequence[Node]
+) -> None:
+    """The engine takes all of it at its start; a node that does not tell its memory may have it."""
+    memories = [node.memory_bytes for node in nodes if node.memory_bytes is not None]
+    taken = host_memory.shared_bytes(spec, _gpus(pool))
+    if not host_memory.offload_bytes(spec) or len(memories) < len(nodes) or taken < max(memories):
+        return
+    raise Refused(
+        Reason.OFFLOAD_TOO_LARGE,
+        f"a pod takes {format_bytes(taken)} of host memory for offloaded KV and what its processes "
+        f"share, and the largest node of {node_class.product} has {format_bytes(max(memories))}; "
+        "lower the offload",
+        "spec.kvCache.offload.cpu",
+    )
+
+
+def _gpus(pool: Pool) -> int:
+    return pool.tensor_parallel * pool.pipeline_parallel
