@@ -38,6 +38,11 @@ class Snapshot:
         uid: str = self.document["metadata"]["uid"]
         return uid
 
+    @property
+    def identity(self) -> tuple[str, int]:
+        """The deployment's uid and the generation of its spec: equal ones have the same spec."""
+        return self.uid, self.document["metadata"]["generation"]
+
     def of_kind(self, kind: str) -> list[Document]:
         """Return the deployment's own objects of a kind."""
         return [document for document in self.objects if document["kind"] == kind]
@@ -55,7 +60,7 @@ def snapshot(
     uid, now = document["metadata"]["uid"], clock.monotonic()
     labelled = [found for kind in OWNED_KINDS for found in cluster.owned(kind, ref)]
     mine = tuple(found for found in labelled if owner_uid(found) == uid)
-    current = [nodes.read(node, settings.node_classes) for node in cluster.nodes()]
+    current = _read(cluster.nodes(), settings, memory)
     steady, grace = node_grace.steady(current, memory, now, settings.class_grace_seconds)
     if memory.begun_at is None:
         memory.begun_at = now
@@ -87,6 +92,14 @@ async def is_behind(snapshot: Snapshot, cluster: Cluster, memory: Memory) -> boo
     return False
 
 
+def versions(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
+    """Return what tells the states of the labelled objects from all others that they can have."""
+    return tuple(
+        (found["metadata"]["uid"], found["metadata"]["resourceVersion"])
+        for found in (*snapshot.objects, *snapshot.foreign)
+    )
+
+
 def owner_uid(document: Document) -> str | None:
     """Return the uid of the object's controller, None where it has none."""
     for owner in document["metadata"].get("ownerReferences") or ():
@@ -94,6 +107,20 @@ def owner_uid(document: Document) -> str | None:
             uid: str = owner["uid"]
             return uid
     return None
+
+
+def _read(documents: Sequence[Document], settings: Settings, memory: Memory) -> list[Node]:
+    """Read the nodes, each once for all passes: a cache replaces documents and changes none."""
+    known, memory.read_nodes = memory.read_nodes, {}
+    for document in documents:
+        name = document["metadata"]["name"]
+        before = known.get(name)
+        memory.read_nodes[name] = (
+            before
+            if before and before[0] is document
+            else (document, nodes.read(document, settings.node_classes))
+        )
+    return [node for _, node in memory.read_nodes.values()]
 
 
 def _misses_class(objects: Sequence[Document], steady: Sequence[Node]) -> bool:

@@ -9,6 +9,8 @@ from tidegate.flow.ports import Document, Ref
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
+Inputs = tuple[object, ...]
+"""All that a pure function is given: equal ones lead to an equal result."""
 
 
 @dataclass
@@ -33,17 +35,23 @@ class FetchedText:
 
 @dataclass
 class Memory:
-    """One for each process, shared by the passes of all deployments."""
+    """One for each process, shared by the passes of all deployments.
+
+    `read_nodes` has each Node's document and what it reads as; `unchanging` has all that rendering
+    and comparing were given when they last found nothing to write.
+    """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
+    read_nodes: dict[str, tuple[Document, Node]] = field(default_factory=dict)
     begun_at: float | None = None
     written: dict[Ref, dict[Key, int]] = field(default_factory=dict)
     texts: dict[Ref, tuple[tuple[str, str], FetchedText]] = field(default_factory=dict)
     causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
+    unchanging: dict[Ref, Inputs] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone."""
-        for known in (self.written, self.texts, self.causes):
+        for known in (self.written, self.texts, self.causes, self.unchanging):
             known.pop(ref, None)
 
     def wrote(self, ref: Ref, stored: Document) -> None:
