@@ -32,6 +32,7 @@ class _Asked:
     model: str
     config: Mapping[str, Any]
     arguments: Mapping[str, Any]
+    notes: tuple[str, ...]
 
 
 def verdict(
@@ -96,7 +97,8 @@ def _read(command: str, version: str | None, config_file: str | None) -> _Asked:
     path = words.config_file(split)
     read = serve.read(split, engine, None if path is None else _text(path, "--serve: --config"))
     model = read.model or str(engine.flags["--model"].default)
-    return _Asked(engine, model, _config_of(model, config_file), read.arguments)
+    config = _config_of(model, config_file)
+    return _Asked(engine, model, config, read.arguments, read.notes)
 
 
 def _config_of(model: str, config_file: str | None) -> Mapping[str, Any]:
@@ -133,7 +135,7 @@ def _plan(asked: _Asked, classes: Mapping[str, NodeClass]) -> Plan:
     if not slices:
         raise click.UsageError("no node tells which GPU it has")
     excluded = [Exclusion(_POOL, name, r.reason, r.message) for name, r in refusals]
-    return Plan("Unified", "", asked.engine.version, tuple(slices), tuple(excluded), ())
+    return Plan("Unified", "", asked.engine.version, tuple(slices), tuple(excluded), asked.notes)
 
 
 def _slice(asked: _Asked, flags: Mapping[str, Any], node_class: NodeClass) -> SlicePlan:

@@ -11,6 +11,7 @@ from tidegate.facts.flags import Ambiguous, Match
 # As argparse: a dash begins a flag, save in a number or where a space shows that it is text.
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _LONGEST_SHOWN = 80
+_LEVELS = ("0", "1", "2", "3")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Scanned:
 def scan(words: Sequence[str], engine: Engine) -> Scanned:
     """Find the flags of a command line by the engine's own table."""
     found = Scanned()
+    words = _with_levels(words)
     position = 0
     while position < len(words):
         word = words[position]
@@ -49,6 +51,17 @@ def scan(words: Sequence[str], engine: Engine) -> Scanned:
             position += len(_following(words, position, None))  # they belong to the unknown flag
             found.faults.append(f"`{word[:_LONGEST_SHOWN]}`: {_why_not(word, match, engine)}")
     return found
+
+
+def _with_levels(words: Sequence[str]) -> list[str]:
+    """Join `-O 2`, the one short flag whose value may stand apart only where it is a level."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "-O" and word in _LEVELS:
+            joined[-1] = f"-O{word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def is_value(word: str) -> bool:

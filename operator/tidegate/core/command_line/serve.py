@@ -2,12 +2,13 @@
 
 Equal to vLLM's parser: underscores count as dashes, an unambiguous beginning is enough, of a flag
 given twice the last one wins, the command line wins over its config file, and the keys of a dotted
-flag make one object that wins over the same flag written as JSON.
+flag make one object that wins over the same flag written as JSON (and over another spelling of the
+dotted flag that came before).
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.api.reasons import Reason
@@ -23,10 +24,22 @@ _FIELD = "--serve"
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """A command line: the model's string, and the flags by name (without dashes) with values."""
+    """A command line: the model's string, and the flags by name (without dashes) with values.
+
+    `notes` say what the engine silently leaves out.
+    """
 
     model: str | None
     arguments: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Reading:
+    """What is known so far; `dotted` has an object for each spelling of a dotted flag."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dotted: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
 
 def read(words: Sequence[str], engine: Engine, config_text: str | None = None) -> ServeCommand:
@@ -41,38 +54,50 @@ def read(words: Sequence[str], engine: Engine, config_text: str | None = None) -
         Refused: FLAG_UNSUPPORTED; every fault is named with its word and the fix.
         Invalid: The config file is no mapping.
     """
-    configured = [] if config_text is None else config_file.words(config_text, engine)
-    before, after = scan(configured, engine), scan(words, engine)
+    configured = config_file.read(config_text or "")
+    before, after = scan(configured.words, engine), scan(words, engine)
     faults = before.faults + after.faults
     positional = after.positional
     if len(positional) > 1:
         faults.append(f"`{positional[1]}`: it is no flag, and the model is {positional[0]}")
-    arguments: dict[str, Any] = {}
-    dotted: dict[str, dict[str, Any]] = {}
+    reading = _Reading()
     for given in before.given + after.given:
-        fault = _take(given, arguments, dotted)
+        fault = _take(given, reading)
         if fault:
             faults.append(f"`{given.word[:80]}`: {fault}")
+    arguments = reading.arguments
+    for (name, _), value in reading.dotted.items():
+        arguments[name] = value
+    if _is_model_overlooked(words, arguments):
+        faults.append("the engine takes the model only as the first word here; put it there")
     if faults:
         raise Refused(Reason.FLAG_UNSUPPORTED, "; ".join(faults), _FIELD)
     named = arguments.pop("model", None)
-    model = positional[0] if positional else named
-    return ServeCommand(model, {**arguments, **dotted})
+    return ServeCommand(positional[0] if positional else named, arguments, configured.notes)
 
 
-def _take(given: Given, arguments: dict[str, Any], dotted: dict[str, dict[str, Any]]) -> str | None:
+def _is_model_overlooked(words: Sequence[str], arguments: Mapping[str, Any]) -> bool:
+    """Say whether the engine does not find its model behind one of these two flags."""
+    is_first = bool(words) and not words[0].startswith("-")
+    if is_first or "model" in arguments:
+        return False
+    return "config" in arguments or "served-model-name" in arguments
+
+
+def _take(given: Given, reading: _Reading) -> str | None:
     """Add one flag to what is known; return what is wrong with it."""
     flag, values = given.match.flag, given.values
     name = flag.name.lstrip("-")
     if given.match.path:
-        return _take_dotted(given, dotted.setdefault(name, {}))
+        spelling = given.word.partition("=")[0].split(".")[0].replace("_", "-")
+        return _take_dotted(given, reading.dotted.setdefault((name, spelling), {}))
     if flag.name == "--config" and "=" in given.word:
         return "the engine reads the file only from `--config FILE`, in two words"
     if flag.kind == "bool":
         if values:
             opposite = f", or {flag.negatives[0]}" if flag.negatives else ""
             return f"{flag.name} takes no value; write it alone{opposite}"
-        arguments[name] = not given.match.is_negated
+        reading.arguments[name] = not given.match.is_negated
         return None
     if not values:
         return None if flag.value_is_optional else f"{flag.name} needs a value"
@@ -80,7 +105,7 @@ def _take(given: Given, arguments: dict[str, Any], dotted: dict[str, dict[str, A
         read_values = [_read(flag, value) for value in values]
     except (ValueError, RecursionError) as error:
         return str(error)[:200]
-    arguments[name] = read_values if flag.takes_many else read_values[0]
+    reading.arguments[name] = read_values if flag.takes_many else read_values[0]
     return None
 
 

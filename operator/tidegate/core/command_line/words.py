@@ -36,9 +36,9 @@ def split(command: str) -> tuple[str, ...]:
 
 def config_file(words: Sequence[str]) -> str | None:
     """Return the file that `--config` names; the engine sees only the form of two words."""
-    for word, following in zip(words, (*words[1:], None), strict=True):
+    for position, word in enumerate(words[:-1]):
         if word == "--config":
-            return following
+            return words[position + 1]
     return None
 
 

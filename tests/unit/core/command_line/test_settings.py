@@ -1,0 +1,111 @@
+"""What flags leave open takes the engine's own default for its version and GPU."""
+
+import pytest
+from tests.unit.core.batch.cases import LLAMA
+
+from tidegate.core.budget import shape
+from tidegate.core.budget.sizing import Workload
+from tidegate.core.command_line import settings, sized
+from tidegate.errors import Refused
+from tidegate.facts import engines, gpus
+
+MODEL = shape.read(LLAMA)
+ENGINE = engines.engine("0.32.0")
+H100 = gpus.find("NVIDIA-H100-80GB-HBM3", None)
+A100 = gpus.find("NVIDIA-A100-SXM4-80GB", None)
+B200 = gpus.find("NVIDIA-B200", None)
+L4 = gpus.find("NVIDIA-L4", None)
+
+
+def settle(gpu=H100, **flags):
+    given = {name.replace("_", "-"): value for name, value in flags.items()}
+    return settings.settle(given, MODEL, ENGINE, gpu)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "flags", "seqs", "tokens"),
+    [
+        (H100, {}, 1024, 8192),
+        (A100, {}, 256, 2048),  # the engine knows it by its name
+        (B200, {}, 1024, 16384),
+        (L4, {}, 256, 2048),
+        (H100, {"performance_mode": "throughput"}, 2048, 16384),
+        (H100, {"max_num_batched_tokens": 512}, 512, 512),
+        (H100, {"max_num_seqs": 4, "max_model_len": 100}, 4, 400),
+        (H100, {"enable_chunked_prefill": False}, 1024, 131072),
+    ],
+)
+def test_batch_limits_are_the_engines_for_the_gpu(gpu, flags, seqs, tokens):
+    engine = settle(gpu, **flags).engine
+
+    assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (seqs, tokens)
+
+
+def test_absent_flags_take_the_engines_defaults():
+    settled = settle()
+
+    assert settled.memory_share == 0.92
+    assert settled.engine.max_model_len == 131072
+    assert settled.engine.prefix_caching is True
+    assert settled.engine.enforce_eager is False
+    assert settled.engine.async_scheduling is None
+    assert settled.notes == ()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"enforce_eager": True},
+        {"optimization_level": "0"},
+        {"compilation_config": {"cudagraph_mode": "NONE"}},
+    ],
+)
+def test_graphs_are_off_however_it_is_said(flags):
+    assert settle(**flags).engine.enforce_eager is True
+
+
+@pytest.mark.parametrize(
+    ("config", "method", "is_async"),
+    [
+        ({"method": "ngram"}, "ngram", False),
+        ({"method": "ngram_gpu"}, "ngram_gpu", None),
+        ({"model": "ngram"}, "ngram", False),
+        ({"model": {"id": "org/EAGLE3-llama", "config": LLAMA}}, "eagle3", None),
+        ({"model": {"id": "org/EAGLE-llama", "config": LLAMA}}, "eagle", None),
+        ({"model": {"config": LLAMA}}, "draft_model", None),
+        ({"method": "eagle", "model": "meta-llama/Llama-3.1-8B"}, "eagle", None),
+    ],
+)
+def test_a_draft_is_what_the_engine_takes_it_for(config, method, is_async):
+    engine = settle(speculative_config=config | {"num_speculative_tokens": 3}).engine
+
+    assert engine.speculative.method == method
+    assert engine.speculative.tokens == 3
+    assert engine.async_scheduling is is_async
+
+
+def test_the_short_flags_of_speculation_are_the_same_object():
+    assert settle(spec_method="ngram", spec_tokens=2) == settle(
+        speculative_config={"method": "ngram", "num_speculative_tokens": 2}
+    )
+
+
+def test_a_draft_that_nobody_knows_is_refused_with_the_fix():
+    with pytest.raises(Refused, match=r"nobody/draft.*config"):
+        settle(
+            speculative_config={"method": "eagle", "model": "nobody/draft", "num_specul": 1}
+            | {"num_speculative_tokens": 1}
+        )
+
+
+def test_an_automatic_length_is_lowered_to_what_fits():
+    found = sized.size({"max-model-len": -1}, MODEL, ENGINE, L4)
+
+    assert 0 < found.settings.engine.max_model_len < 131072
+    assert found.sizing.pool.fits
+    assert found.sizing.requests_at_max_model_len == 1
+
+
+def test_a_workload_longer_than_a_request_is_refused():
+    with pytest.raises(Refused, match="4096"):
+        sized.size({"max-model-len": 4096}, MODEL, ENGINE, H100, Workload(4000, 1000))
