@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidegate.core.causes import Cause
+from tidegate.core.checks import Verdict
 from tidegate.core.nodes import Node
+from tidegate.core.plan import Plan
 from tidegate.flow.ports import Document, Ref
 
 Key = tuple[str, str, str]
@@ -33,12 +35,22 @@ class FetchedText:
         return self.text is not None and now - self.at < age_seconds
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A plan, what its checks say, and all that both depend on."""
+
+    inputs: Inputs
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+
+
 @dataclass
 class Memory:
     """One for each process, shared by the passes of all deployments.
 
-    `read_nodes` has each Node's document and what it reads as; `unchanging` has all that rendering
-    and comparing were given when they last found nothing to write.
+    `read_nodes` has each Node's document and what it reads as, `plans` the last plan of each
+    deployment; `unchanging` has all that rendering and comparing were given when they last found
+    nothing to write.
     """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
@@ -47,11 +59,12 @@ class Memory:
     written: dict[Ref, dict[Key, int]] = field(default_factory=dict)
     texts: dict[Ref, tuple[tuple[str, str], FetchedText]] = field(default_factory=dict)
     causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
+    plans: dict[Ref, Planned] = field(default_factory=dict)
     unchanging: dict[Ref, Inputs] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone."""
-        for known in (self.written, self.texts, self.causes, self.unchanging):
+        for known in (self.written, self.texts, self.causes, self.plans, self.unchanging):
             known.pop(ref, None)
 
     def wrote(self, ref: Ref, stored: Document) -> None:

@@ -21,7 +21,7 @@ from tidegate.core.status import Seen, Trouble
 from tidegate.errors import Invalid, Refused, Wait
 from tidegate.flow import changes, gather, references, seeing, slices, telling
 from tidegate.flow.gather import Snapshot
-from tidegate.flow.memory import Memory
+from tidegate.flow.memory import Memory, Planned
 from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome
 from tidegate.flow.ports import Clock, Cluster, ReadFailed, Ref, Settings, WriteFailed
 
@@ -104,23 +104,25 @@ class Work:
             )
 
     async def _plan(self, spec: LLMDeploymentSpec) -> Plan:
+        """Plan and check; neither is done again while all that it depends on is the same."""
         snapshot, ref = self.snapshot, self.snapshot.ref
         text = await references.config_text(
             ref, spec.model.config_ref, self.cluster, self.clock, self.memory
         )
-        config = model_config.of(spec.model, text)
-        planned = plan.make(
-            spec,
-            config,
-            snapshot.nodes,
-            nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name),
-            slices.previous_replicas(snapshot),
-        )
-        self.verdicts = tuple(checks.check(spec, planned, config, snapshot.nodes))
-        refusal = checks.refusal_of(self.verdicts)
+        free = nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name)
+        previous = slices.previous_replicas(snapshot)
+        inputs = (snapshot.identity, text, snapshot.nodes, free, previous)
+        known = self.memory.plans.get(ref)
+        if known is None or known.inputs != inputs:
+            config = model_config.of(spec.model, text)
+            made = plan.make(spec, config, snapshot.nodes, free, previous)
+            known = Planned(inputs, made, tuple(checks.check(spec, made, config, snapshot.nodes)))
+            self.memory.plans[ref] = known
+        self.verdicts = known.verdicts
+        refusal = checks.refusal_of(known.verdicts)
         if refusal is not None:
             raise refusal
-        return planned
+        return known.plan
 
     def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
         rollout = spec.rollout
