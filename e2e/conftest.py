@@ -1,15 +1,13 @@
 """Fixtures of the end-to-end scenarios: a cluster, the operator in it, a namespace for each test.
 
-scripts/cluster exec .venv/bin/pytest e2e                 the local cluster
-.venv/bin/pytest e2e --kubeconfig ~/.kube/config \\
-        --operator-image REF --double-image REF --engine-image REF   another one
+`scripts/cluster exec .venv/bin/pytest e2e` uses the local cluster, `--kubeconfig` another one.
 """
 
 import contextlib
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,6 +27,7 @@ TEST_SECONDS = 420
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what tells of another cluster."""
     group = parser.getgroup("tidegate end-to-end")
     group.addoption("--kubeconfig", help="use this cluster; without it the local one")
     for name, ours in (
@@ -40,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every scenario a limit of time."""
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
@@ -167,7 +167,10 @@ def _short_id() -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what tells why a scenario failed, before its namespace goes."""
     report = yield
     arguments: Document = getattr(item, "funcargs", {})
     there = arguments.get("kube")

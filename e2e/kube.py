@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -156,7 +157,7 @@ class Kube:
 
     def list(self, plural: str, namespace: str | None = None, selector: str = "") -> list[Document]:
         """Return the objects of a kind."""
-        query = f"?labelSelector={urllib.request.quote(selector)}" if selector else ""
+        query = f"?labelSelector={urllib.parse.quote(selector)}" if selector else ""
         items: list[Document] = self.request("GET", path(plural, namespace) + query)["items"]
         return items
 
@@ -199,7 +200,7 @@ def _status(error: Unanswered) -> int | None:
     return cause.code if isinstance(cause, urllib.error.HTTPError) else None
 
 
-def wait_until(what: str, probe: Callable[[], T | None], seconds: float) -> T:
+def wait_until(what: str, probe: Callable[[], "T | Not | None"], seconds: float) -> T:
     """Return the first answer of a probe that is true.
 
     An API server that is away counts as no answer yet. A probe may return a `Not` to say what it

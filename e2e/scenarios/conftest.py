@@ -1,16 +1,18 @@
 """What scenarios of several folders share."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from e2e import llmd
+from e2e.kube import Kube
 from e2e.llmd import Llmd
 
 HUNG = Path(__file__).with_name("liveness") / "hung.yaml"
 
 
 @pytest.fixture(scope="session")
-def hung_engine(kube, make_namespace) -> Llmd:
+def hung_engine(kube: Kube, make_namespace: Callable[[str], str]) -> Llmd:
     """An engine that hangs soon after its start."""
     return llmd.apply(kube, make_namespace("hung"), HUNG)
 

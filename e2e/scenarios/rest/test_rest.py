@@ -22,6 +22,18 @@ def deployments(apply):
     return made
 
 
+def of(scraped, metric, deployment):
+    """The value of a metric that has one series for each deployment."""
+    place = {"namespace": deployment.namespace, "name": deployment.name}
+    (value,) = (
+        sample.value
+        for family in scraped.families
+        for sample in family.samples
+        if sample.name == metric and place.items() <= sample.labels.items()
+    )
+    return value
+
+
 def versions(deployment):
     """The version of the resource and of everything that was made for it."""
     found = [deployment.document, *deployment.children(), *deployment.pods()]
@@ -58,9 +70,8 @@ def test_the_operator_tells_how_it_is(operator, deployments):
 
     assert scraped.value("tidegate_leading") == 1
     for deployment in deployments:
-        named = {"namespace": deployment.namespace, "name": deployment.name}
-        assert scraped.value("tidegate_deployment_ready", **named) == 1
-        tokens = scraped.value("tidegate_deployment_kv_tokens", **named)
+        assert of(scraped, "tidegate_deployment_ready", deployment) == 1
+        tokens = of(scraped, "tidegate_deployment_kv_tokens", deployment)
         assert tokens == deployment.status["kvTokens"]
 
 
