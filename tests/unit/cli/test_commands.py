@@ -1,32 +1,15 @@
 """The command line as people and scripts use it."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.unit.cli.command import A100, EXAMPLES, H100, run
 
 from tidegate import cli
 
-CHECKOUT = Path(__file__).parents[3]
-EXAMPLE = CHECKOUT / "examples" / "unified.yaml"
-A100 = "NVIDIA-A100-SXM4-80GB"
-H100 = "NVIDIA-H100-80GB-HBM3"
-
-
-def run(*arguments, stdin=None):
-    """Run the command in a process of its own; return exit code, output and errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tidegate", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return done.returncode, done.stdout, done.stderr
+EXAMPLE = EXAMPLES / "unified.yaml"
 
 
 @pytest.fixture
