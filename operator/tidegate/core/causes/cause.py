@@ -28,6 +28,8 @@ _BY_SEVERITY = (
     Reason.ENGINE_CRASHED,
     Reason.LIVENESS_KILLED,
     Reason.CRASH_LOOPING,
+    Reason.EVICTED,
+    Reason.NODE_LOST,
     Reason.UNSCHEDULABLE,
 )
 _RANK = {reason: rank for rank, reason in enumerate(_BY_SEVERITY)}
