@@ -133,7 +133,7 @@ def _panels(entry: SlicePlan, verdict: Verdict) -> tuple[Panel, ...]:
     if verdict.basis is None:
         return ()
     engine, node_class = entry.engine, entry.node_class
-    dtypes = (engine.kv_cache_dtype, *_COMPARED_DTYPES)
+    dtypes = (*_COMPARED_DTYPES, engine.kv_cache_dtype)  # a type has one colour on every page
     drawn = curves.of(verdict.basis, engine, node_class.gpu, dtypes, node_class.gpus_per_node)
     return chart.panels(drawn)
 

@@ -57,19 +57,23 @@ def _verdict(case: Case) -> dict[str, Any]:
 
 
 def _sized(case: Case, model: ModelShape) -> dict[str, Any]:
-    found = sized.size(case.arguments, model, case.engine, case.gpu, case.workload)
+    release = case.release
+    found = sized.size(
+        case.arguments, model, release.engine, case.gpu, case.workload, release.version
+    )
     sizing = found.sizing
     return {
         "refused": None,
         "fits": sizing.pool.fits,
         "budget": _budget(sizing.budget),
         "kv": _pool(sizing.pool, sizing.requests_at_max_model_len, sizing.requests_at_p95),
-        "because": list(found.because),
+        "because": [*found.because, *release.notes],
     }
 
 
 def _pool_only(case: Case, model: ModelShape, available_bytes: int) -> dict[str, Any]:
-    settled = settings.settle(case.arguments, model, case.engine, case.gpu)
+    release = case.release
+    settled = settings.settle(case.arguments, model, release.engine, case.gpu, release.version)
     settled = sized.fitted(settled, model, case.gpu, available_bytes)
     sized.require_fitting(case.workload, settled)
     engine, workload = settled.engine, case.workload
@@ -92,7 +96,7 @@ def _pool_only(case: Case, model: ModelShape, available_bytes: int) -> dict[str,
         "fits": planned.fits,
         "budget": None,
         "kv": _pool(planned, at_longest, at_p95),
-        "because": [*because, *settled.notes],
+        "because": [*because, *settled.notes, *release.notes],
     }
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.api.reasons import Reason
-from tidegate.core.batch import card, document
+from tidegate.core.batch import card, document, releases
+from tidegate.core.batch.releases import Release
 from tidegate.core.budget.sizing import Workload
 from tidegate.core.command_line import arguments
 from tidegate.errors import Refused
-from tidegate.facts import engines, models
-from tidegate.facts.engines import Engine
+from tidegate.facts import models
 from tidegate.facts.gpus import Gpu
 
 _KEYS = ("id", "model", "engine", "gpu", "availableKvBytes", "workload")
@@ -21,7 +21,7 @@ class Case:
     """A case, read: `available_kv_bytes` is of each GPU, None where the budget is to say it."""
 
     model_config: Mapping[str, Any]
-    engine: Engine
+    release: Release
     arguments: Mapping[str, Any]
     gpu: Gpu
     available_kv_bytes: int | None
@@ -38,15 +38,14 @@ def read(case: Mapping[str, Any]) -> Case:
     document.known(case, _KEYS, "")
     asked = document.mapping(case, "engine") or {}
     document.known(asked, ("version", "args"), "engine")
-    version = document.text(asked, "version", "engine")
-    engine = engines.engine(version or engines.versions()[-1])
+    release = releases.find(document.text(asked, "version", "engine"))
     flags = document.mapping(asked, "args", "engine") or {}
     if "model" in flags:
         document.fault("engine.args.model", "give the model as model.id or model.config")
     return Case(
         model_config=_model_config(case),
-        engine=engine,
-        arguments=arguments.read(flags, engine, "engine.args"),
+        release=release,
+        arguments=arguments.read(flags, release.engine, "engine.args"),
         gpu=card.read(case),
         available_kv_bytes=document.whole(case, "availableKvBytes"),
         workload=_workload(case),

@@ -36,14 +36,21 @@ class Settings:
     notes: tuple[str, ...]
 
 
-def settle(arguments: Mapping[str, Any], model: ModelShape, engine: Engine, gpu: Gpu) -> Settings:
+def settle(
+    arguments: Mapping[str, Any],
+    model: ModelShape,
+    engine: Engine,
+    gpu: Gpu,
+    version: str | None = None,
+) -> Settings:
     """Settle the flags for a model on a GPU.
 
     Args:
         arguments: Flags by name, typed; see `arguments.read` and `serve.read`.
         model: The model that is served.
-        engine: The version.
+        engine: The version whose flags they are.
         gpu: The card; its memory decides the engine's batch limits.
+        version: The version whose estimates are taken, where it is another one.
 
     Raises:
         Refused: A value that the engine would refuse, or that cannot be sized; names the flag.
@@ -56,7 +63,7 @@ def settle(arguments: Mapping[str, Any], model: ModelShape, engine: Engine, gpu:
     speculative, may_be_async = speculation.read(arguments, engine, model)
     return Settings(
         engine=EngineConfig(
-            version=engine.version,
+            version=version or engine.version,
             max_model_len=longest,
             max_num_seqs=limits.max_num_seqs,
             max_num_batched_tokens=limits.max_num_batched_tokens,

@@ -34,13 +34,14 @@ def size(
     engine: Engine,
     gpu: Gpu,
     workload: Workload | None = None,
+    version: str | None = None,
 ) -> Sized:
     """Size one engine as the flags start it.
 
     Raises:
         Refused: The engine would refuse the flags, or it does not fit.
     """
-    settings = fitted(settle(arguments, model, engine, gpu), model, gpu)
+    settings = fitted(settle(arguments, model, engine, gpu, version), model, gpu)
     require_fitting(workload, settings)
     sized = sizing.size(
         model,

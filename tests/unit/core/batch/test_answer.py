@@ -143,6 +143,17 @@ def test_a_flag_whose_memory_is_not_counted_is_said_aloud():
     assert any("--enable-lora" in sentence for sentence in got["because"])
 
 
+def test_an_older_engine_is_sized_by_the_oldest_known_rules_and_says_so():
+    def sized(version):
+        return answer(changed(availableKvBytes=None, engine={"version": version}))
+
+    old, known = sized("0.10.2"), sized("0.32.0")
+
+    assert old["kv"]["bytesPerBlock"] == known["kv"]["bytesPerBlock"]
+    assert old["budget"]["activations"] != known["budget"]["activations"]  # of its own age
+    assert any("vLLM 0.10.2 is not in the catalogue" in sentence for sentence in old["because"])
+
+
 @pytest.mark.parametrize(
     ("case", "reason", "part"),
     [
@@ -150,7 +161,8 @@ def test_a_flag_whose_memory_is_not_counted_is_said_aloud():
         (changed(model={"config": {}}), "ModelConfigInvalid", "num_"),
         (changed(model={"config": LLAMA | {"num_hidden_layers": -1}}), "ModelConfigInvalid", "num"),
         (changed(model={"config": LLAMA | {"hidden_size": "4k"}}), "ModelConfigInvalid", "hidden"),
-        (changed(engine={"version": "0.1.0"}), "EngineVersionUnknown", "0.32.0"),
+        (changed(engine={"version": "0.99.0"}), "EngineVersionUnknown", "0.32.0"),
+        (changed(engine={"version": "latest"}), "EngineVersionUnknown", "0.32.0"),
         (changed(gpu={"product": "RTX"}), "GPUUnknown", "memoryBytes"),
         (changed(gpu={"product": "NVIDIA-H20"}), "GPUUnknown", "memoryBytes"),
         (with_args(tensor_paralel_size=2), "FlagUnsupported", "tensor-parallel-size"),
