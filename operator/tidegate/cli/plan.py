@@ -8,7 +8,21 @@ from tidegate.cli import REFUSED
 # second because it loads no models of the API.
 
 
-@click.command("plan", short_help="Size a resource or a command line on each class of GPU node.")
+_EXAMPLES = """\b
+Examples:
+  tidegate plan -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3 --gpu NVIDIA-L40S=4
+  tidegate plan --serve "vllm serve Qwen/Qwen3-32B -tp 2" --gpu NVIDIA-H100-80GB-HBM3
+  tidegate plan -f llmd.yaml --gpu NVIDIA-L40S --vary kvCache.dtype=auto,fp8
+  tidegate plan --batch cases.jsonl
+  tidegate plan --models
+"""
+
+
+@click.command(
+    "plan",
+    short_help="Size a resource or a command line on each class of GPU node.",
+    epilog=_EXAMPLES,
+)
 @click.option("-f", "--filename", help="File with LLMDeployments; - for stdin.")
 @click.option("--serve", "serve_line", metavar="COMMAND", help="A `vllm serve ...` command line.")
 @click.option("--batch", "batch_file", metavar="FILE", help="JSON cases, one a line; - for stdin.")
@@ -51,16 +65,7 @@ def command(
     html_file: str | None,
     output: str,
 ) -> None:
-    r"""Size what is to run on each class of GPU node: what memory holds, and why.
-
-    \b
-    Examples:
-      tidegate plan -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3 --gpu NVIDIA-L40S=4
-      tidegate plan --serve "vllm serve Qwen/Qwen3-32B -tp 2" --gpu NVIDIA-H100-80GB-HBM3
-      tidegate plan -f llmd.yaml --gpu NVIDIA-L40S --vary kvCache.dtype=auto,fp8 --sort requests
-      tidegate plan --batch cases.jsonl
-      tidegate plan --models
-    """
+    """Size what is to run on each class of GPU node: what memory holds, and why."""
     _require_one_subject(
         {
             "-f": filename is not None,

@@ -142,13 +142,15 @@ def _slice(asked: _Asked, flags: Mapping[str, Any], node_class: NodeClass) -> Sl
     model = served_model.of(asked.config, flags)
     found = sized.size(flags, model, asked.engine, node_class.gpu)
     config = found.settings.engine
+    gpus, per_node = config.tensor_parallel * config.pipeline_parallel, node_class.gpus_per_node
+    spanning = (f"{gpus} GPUs are more than the {per_node} of a node: it spans several nodes",)
     return SlicePlan(
         pool=_POOL,
         node_class=node_class,
         nodes=1,
         replicas=1,
-        gpus=config.tensor_parallel * config.pipeline_parallel,
+        gpus=gpus,
         engine=config,
         sizing=found.sizing,
-        because=found.because,
+        because=found.because + (spanning if gpus > per_node else ()),
     )

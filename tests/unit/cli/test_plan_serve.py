@@ -42,6 +42,12 @@ def test_a_class_on_which_it_does_not_fit_is_excluded_with_the_reason():
     assert [e["reason"] for e in got["excluded"]] == ["WeightsDoNotFit"]
 
 
+def test_an_engine_that_is_larger_than_a_node_is_said_to_span_several():
+    _, got = serve("vllm serve Qwen/Qwen3-32B -tp 8 -pp 2", "--gpu", H100)
+
+    assert any("16 GPUs are more than the 8 of a node" in s for s in got["plan"][0]["because"])
+
+
 @pytest.mark.parametrize(
     ("line", "reason", "part"),
     [
