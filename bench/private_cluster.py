@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import node_classes
+from e2e.cluster import host, node_classes
 from e2e.cluster.api import Client
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.hollow import HollowNodes
@@ -70,7 +70,19 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 @contextlib.contextmanager
 def started(nodes: int) -> Iterator[Cluster]:
-    """Keep a control plane with some hollow nodes, half of each class; remove it all after that."""
+    """Keep a control plane with some hollow nodes, half of each class; remove it all after that.
+
+    Another bench that has one is waited for.
+    """
+    lock = STATE.with_name(f"{STATE.name}.lock")
+    with host.locked(lock):
+        try:
+            yield from _started(nodes)
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _started(nodes: int) -> Iterator[Cluster]:
     STATE.mkdir(parents=True, exist_ok=True)
     policy = STATE / "audit.json"
     policy.write_text(json.dumps(_audit_policy()), encoding="utf-8")
