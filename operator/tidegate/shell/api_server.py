@@ -40,6 +40,8 @@ class ApiServer:
         """Connect as the pod's account, or by a kubeconfig when one is named or there is no pod."""
         settings = Configuration()
         settings.connection_pool_maxsize = _CONNECTIONS
+        # else each call asks ~/.netrc and the proxy variables, in a thread; kopf asks neither
+        settings.client_session_kwargs = {"trust_env": False}
         if kubeconfig is None and context is None and _in_pod():
             config.load_incluster_config(client_configuration=settings)
         else:
