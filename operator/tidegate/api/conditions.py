@@ -16,6 +16,7 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"  # nothing will happen until somebody acts
     BUDGET_FITS = "BudgetFits"  # the plan gives every pool at least one request of maxModelLen
     AVAILABLE = "Available"  # each pool has at least one ready pod
+    BUDGET_DRIFT = "BudgetDrift"  # engines have another amount of KV than was planned
 
 
 Status = Literal["True", "False", "Unknown"]

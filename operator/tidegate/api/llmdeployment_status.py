@@ -10,6 +10,7 @@ from tidegate.api.wire import Wire
 Count = Annotated[int, Field(ge=0)]
 Line = Annotated[str, Field(max_length=1024)]
 Name = Annotated[str, Field(max_length=253)]
+MOST_DRIFT_PERCENT = 100_000
 
 
 class BudgetLine(Wire):
@@ -55,6 +56,19 @@ class Concurrency(Wire):
     """When each has the declared p95 prompt and output."""
 
 
+class MeasuredKV(Wire):
+    """The KV cache of a slice as an engine of it told."""
+
+    kv_tokens: Count
+    """Tokens that one pod's KV cache holds."""
+    kv_blocks: Count
+    """Blocks of one pod, the engine's null block included."""
+    block_size: Count
+    """Tokens in a block."""
+    drift_percent: Annotated[float, Field(ge=-100, le=MOST_DRIFT_PERCENT)]
+    """How far the tokens are off the plan; negative where there are fewer."""
+
+
 class SlicePlan(Wire):
     """The plan of one pool on one class of node."""
 
@@ -80,6 +94,8 @@ class SlicePlan(Wire):
     """Tokens that one pod's KV cache holds."""
     concurrent_requests: Concurrency
     """Requests that fit."""
+    measured: MeasuredKV | None = None
+    """What a ready engine told; absent until one did."""
     because: Annotated[list[Line], Field(max_length=32)] = []
     """The sentences that led to the plan."""
 
@@ -124,7 +140,7 @@ class LLMDeploymentStatus(Wire):
             },
         ),
     ] = []
-    """Ready, Reconciling, Stalled, BudgetFits, Available."""
+    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift."""
     plan: Annotated[list[SlicePlan], Field(max_length=48)] = []
     """One entry for each pool and class of node."""
     excluded: Annotated[list[Line], Field(max_length=48)] = []

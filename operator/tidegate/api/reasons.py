@@ -21,6 +21,11 @@ class Reason(StrEnum):
     POOLS_AVAILABLE = "PoolsAvailable"
     POOL_UNAVAILABLE = "PoolUnavailable"
     NOT_PLANNED = "NotPlanned"
+    # the plan beside what engines tell
+    AS_PLANNED = "AsPlanned"
+    NOT_MEASURED = "NotMeasured"
+    KV_SMALLER_THAN_PLANNED = "KVSmallerThanPlanned"
+    KV_LARGER_THAN_PLANNED = "KVLargerThanPlanned"
     # the spec cannot work
     INVALID_SPEC = "InvalidSpec"
     MODEL_UNKNOWN = "ModelUnknown"
@@ -138,6 +143,23 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.NOT_PLANNED: Explanation(
         "There is no plan, because the spec or the nodes do not allow one.",
         "Read the Stalled condition.",
+    ),
+    Reason.AS_PLANNED: Explanation(
+        "Engines have as much KV as was planned.", "Nothing is to be done."
+    ),
+    Reason.NOT_MEASURED: Explanation(
+        "No ready engine of the current revision has told of its KV cache.",
+        "Wait until one is ready; if one is, let the operator's pods reach port 8000 of it.",
+    ),
+    Reason.KV_SMALLER_THAN_PLANNED: Explanation(
+        "Engines have less KV than was planned, by more than the operator's limit.",
+        "The message names the term that is off. What was measured is used when pods are next "
+        "replaced; until then plan for what `status.plan[].measured` says.",
+    ),
+    Reason.KV_LARGER_THAN_PLANNED: Explanation(
+        "Engines have more KV than was planned, by more than the operator's limit.",
+        "The message names the term that is off. What was measured is used when pods are next "
+        "replaced.",
     ),
     Reason.INVALID_SPEC: Explanation(
         "The resource cannot be read.", "Correct each field that the message names."

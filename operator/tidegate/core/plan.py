@@ -5,7 +5,7 @@ made anew at every pass from the spec, the model's config and the nodes; only th
 replicas over classes remembers what was there before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,11 +13,13 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.core import landing, pairs, placement, resolve, revision, slice_sizing
 from tidegate.core.budget import shape as shapes
-from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
-from tidegate.core.budget.sizing import Sizing
+from tidegate.core.measure import configuration
+from tidegate.core.measure.basis import Basis
+from tidegate.core.measure.measurement import Measurement
 from tidegate.core.nodes import Node
 from tidegate.core.slice_plan import SlicePlan
+from tidegate.core.slice_sizing import Sized
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 
@@ -61,6 +63,7 @@ def make(
     nodes: Sequence[Node],
     free_gpus: Mapping[str, int],
     previous: Mapping[tuple[str, str], int],
+    basis: Basis | None = None,
 ) -> Plan:
     """Make the plan of a deployment.
 
@@ -70,6 +73,7 @@ def make(
         nodes: Every node of the cluster.
         free_gpus: By node: GPUs that no pod of another deployment holds (`nodes.free_gpus`).
         previous: Replicas by (pool, node class) as they are divided now.
+        basis: What was measured; estimates alone when absent.
 
     Raises:
         Refused: Some pool has no class of node on which it can run; the message has the numbers
@@ -79,21 +83,41 @@ def make(
     model = shapes.read(model_config)
     slices: list[SlicePlan] = []
     exclusions: list[Exclusion] = []
+    measured = _Measured(
+        basis or Basis(),
+        revision.of(spec, model_config),
+        configuration.of_config(model_config),
+        spec.engine.image,
+    )
     for name, pool in spec.pools.by_name().items():
         planned, excluded, free_gpus = _plan_pool(
-            spec, name, pool, model, engine, nodes, free_gpus, previous
+            spec, name, pool, model, engine, nodes, free_gpus, previous, measured
         )
         slices += planned
         exclusions += excluded
     pairs.check(spec, slices)
     return Plan(
         mode="Unified" if spec.pools.unified else "PrefillDecode",
-        revision=revision.of(spec, model_config),
+        revision=measured.revision,
         engine_version=engine.version,
         slices=tuple(slices),
         exclusions=tuple(exclusions),
         because=pairs.because(spec, model, slices),
     )
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured, for one revision of one model under one image."""
+
+    basis: Basis
+    revision: str
+    config_digest: str
+    image: str
+
+    def known(self, pool: str, class_name: str) -> Callable[[str], Measurement | None]:
+        """Return what finds a slice's measurement by its configuration."""
+        return lambda found: self.basis.of(pool, self.revision, class_name, found, self.image)
 
 
 def _plan_pool(
@@ -105,10 +129,11 @@ def _plan_pool(
     nodes: Sequence[Node],
     free_gpus: Mapping[str, int],
     previous: Mapping[tuple[str, str], int],
+    measured: _Measured,
 ) -> tuple[list[SlicePlan], list[Exclusion], Mapping[str, int]]:
     """Plan one pool; return also what stays free for the pools after it."""
     found = landing.find(name, pool, nodes)
-    sized: dict[str, tuple[EngineConfig, Sizing]] = {}
+    sized: dict[str, Sized] = {}
     refusals: dict[str, Refused] = {}
     for class_name in found.by_class:
         try:
@@ -119,6 +144,8 @@ def _plan_pool(
                 engine,
                 found.class_of(class_name),
                 found.by_class[class_name],
+                measured.config_digest,
+                measured.known(name, class_name),
             )
         except Refused as refusal:
             refusals[class_name] = refusal
@@ -127,7 +154,7 @@ def _plan_pool(
     gpus = pool.tensor_parallel * pool.pipeline_parallel
     shares = _divide(name, pool, found, sized, free_gpus, previous, gpus)
     slices = []
-    for class_name, (config, result) in sized.items():
+    for class_name, result in sized.items():
         members = found.by_class[class_name]
         free_gpus = placement.take(free_gpus, members, gpus, shares[class_name])
         slices.append(
@@ -137,9 +164,11 @@ def _plan_pool(
                 nodes=len(members),
                 replicas=shares[class_name],
                 gpus=gpus,
-                engine=config,
-                sizing=result,
-                because=result.because,
+                engine=result.engine,
+                sizing=result.sizing,
+                because=result.sizing.because,
+                configuration=result.configuration,
+                basis=result.basis,
             )
         )
     excluded = [

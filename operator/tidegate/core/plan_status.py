@@ -1,17 +1,23 @@
 """The plan as `status.plan` and `tidegate plan -o json` show it."""
 
+from collections.abc import Iterable
+
 from tidegate.api import llmdeployment_status as wire
 from tidegate.api.figures import Figure
 from tidegate.core.budget.sizing import Budget
+from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan, SlicePlan
 
 _MOST_SENTENCES = 32
 _LONGEST_SENTENCE = 1024
 
 
-def entries(plan: Plan) -> list[wire.SlicePlan]:
-    """Return one entry for each slice of a plan."""
-    return [_entry(entry) for entry in plan.slices]
+def entries(plan: Plan, drifts: Iterable[Drift] = ()) -> list[wire.SlicePlan]:
+    """Return one entry for each slice of a plan, with what was measured of it."""
+    measured = {(drift.pool, drift.node_class): drift for drift in drifts}
+    return [
+        _entry(entry, measured.get((entry.pool, entry.node_class.name))) for entry in plan.slices
+    ]
 
 
 def exclusions(plan: Plan) -> list[str]:
@@ -28,7 +34,7 @@ def kv_tokens(plan: Plan) -> int:
     )
 
 
-def _entry(entry: SlicePlan) -> wire.SlicePlan:
+def _entry(entry: SlicePlan, drift: Drift | None) -> wire.SlicePlan:
     pool, sizing = entry.sizing.pool, entry.sizing
     return wire.SlicePlan(
         pool=entry.pool,
@@ -44,7 +50,17 @@ def _entry(entry: SlicePlan) -> wire.SlicePlan:
         concurrent_requests=wire.Concurrency(
             at_max_model_len=sizing.requests_at_max_model_len, at_p95=sizing.requests_at_p95
         ),
+        measured=_measured(drift) if drift else None,
         because=[line[:_LONGEST_SENTENCE] for line in entry.because[:_MOST_SENTENCES]],
+    )
+
+
+def _measured(drift: Drift) -> wire.MeasuredKV:
+    return wire.MeasuredKV(
+        kv_tokens=drift.measured_tokens,
+        kv_blocks=drift.blocks,
+        block_size=drift.block_size,
+        drift_percent=min(drift.percent, wire.MOST_DRIFT_PERCENT),
     )
 
 

@@ -4,12 +4,17 @@ from dataclasses import dataclass
 
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.sizing import Sizing
+from tidegate.core.measure.measurement import Measurement
 from tidegate.core.nodes import NodeClass
 
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """One pool on one class of node: `replicas` pods, each of `gpus` GPUs."""
+    """One pool on one class of node: `replicas` pods, each of `gpus` GPUs.
+
+    `configuration` tells engines that need the same memory; `basis` is what was measured of one and
+    is in the numbers, None where they are estimates.
+    """
 
     pool: str
     node_class: NodeClass
@@ -19,3 +24,5 @@ class SlicePlan:
     engine: EngineConfig
     sizing: Sizing
     because: tuple[str, ...]
+    configuration: str = ""
+    basis: Measurement | None = None

@@ -48,6 +48,7 @@ class Division:
     """What the engine may use of each GPU, and what it needs beside KV.
 
     `inside` is what its own accounting finds beside tensors, `outside` what it does not see.
+    `is_measured` says that an engine told the sum of all that it subtracts.
     """
 
     requested_bytes: int
@@ -59,6 +60,7 @@ class Division:
     inside: Figure
     outside: Figure
     graphs_are_counted: bool
+    is_measured: bool = False
 
     @property
     def fixed(self) -> Figure:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from tidegate.api.figures import Figure, exact
+from tidegate.api.figures import Figure, exact, measured
 from tidegate.core.budget import bands, division, explain, fit, pool
+from tidegate.core.budget import measured as measuring
 from tidegate.core.budget.division import Case, Division
 from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.measured import MeasuredTerms
 from tidegate.core.budget.pool import KVLayout, KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
@@ -77,12 +79,13 @@ def size(
     activations_bytes: int | None = None,
     weights_bytes: int | None = None,
     workload: Workload | None = None,
+    terms: MeasuredTerms | None = None,
 ) -> Sizing:
     """Size one engine pod on GPUs of one class.
 
     `safety_line` is the share of the card that may be planned. `kv_cache_bytes` is a ceiling for
     the KV cache of each GPU; `weights_bytes` the size of the whole checkpoint;
-    `activations_bytes` a measured peak of each GPU.
+    `activations_bytes` a measured peak of each GPU. `terms` take the place of estimates.
 
     Raises:
         Refused: the model or the configuration cannot be sized, or does not fit; the message has
@@ -91,6 +94,8 @@ def size(
     case = Case(shape, engine, gpu, safety_line, activations_bytes, weights_bytes)
     laid_out = pool.layout(shape, engine, case.compute_capability)
     divided = division.divide(case)
+    if terms is not None:
+        divided = measuring.apply(divided, terms, case)
     planned = pool.pool_of(laid_out, fit.available_bytes(case, divided, kv_cache_bytes))
     fit.require_one_request(case, divided, planned, laid_out, kv_cache_bytes)
     sizing = Sizing(
@@ -132,6 +137,8 @@ def _kv_cache(divided: Division, gpu: Gpu, kv_bytes: int, kv_cache_bytes: int | 
     """Return KV with the bands of all that it is the rest of; a ceiling has none."""
     if kv_cache_bytes is not None:
         return exact(kv_bytes, "spec.budget.kvCache, in whole blocks")
+    if divided.is_measured:
+        return measured(kv_bytes, "what an engine of this configuration found, in whole blocks")
     fixed, card = divided.fixed, gpu.cuda_total
     error = bands.term("accounting_error")
     less = fixed.high - fixed.bytes + round((card.bytes - card.low) * divided.utilization)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tidegate.api.conditions import Condition, ConditionType
 from tidegate.api.reasons import Reason
+from tidegate.core.measure import drift
 from tidegate.core.rollout.slices import State
 from tidegate.core.status import deadline
 from tidegate.core.status.conditions import Verdict
@@ -31,6 +32,7 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
         stalled,
         _budget_fits(seen),
         _available(seen),
+        _budget_drift(seen),
     ]
 
 
@@ -115,6 +117,11 @@ def _available(seen: Seen) -> Verdict:
         Reason.POOL_UNAVAILABLE,
         f"No revision has a ready pod in each pool; ready pods: {counts or 'none'}.",
     )
+
+
+def _budget_drift(seen: Seen) -> Verdict:
+    status, reason, message = drift.judge(seen.drifts, seen.drift_limit_percent)
+    return Verdict(ConditionType.BUDGET_DRIFT, status, reason, message)
 
 
 def _progress(seen: Seen) -> tuple[State, str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tidegate.core.causes import Cause
+from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import Decision
 
@@ -45,3 +46,5 @@ class Seen:
     cause: Cause | None = None
     last_progress: float | None = None
     progress_deadline_seconds: float = 3600.0
+    drifts: tuple[Drift, ...] = ()
+    drift_limit_percent: float = 5.0
