@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
-from tidegate.api.quantities import format_bytes
+from tidegate.api.quantities import format_bytes, parse_quantity
 from tidegate.api.reasons import Reason
 from tidegate.core import host_memory
 from tidegate.core.budget.shape import ModelShape
@@ -31,7 +31,27 @@ def require(
     _require_gpus(name, pool, node_class, nodes)
     _require_one_device(name, pool, node_class.gpu)
     _require_type(method_of(spec, model), node_class.gpu)
+    require_pod_memory(spec, name)
     _require_host_memory(spec, pool, node_class, nodes)
+
+
+def require_pod_memory(spec: LLMDeploymentSpec, name: str) -> None:
+    """Check what the engine takes for offloaded KV against the memory limit of the pool's pods.
+
+    Raises:
+        Refused: It takes all of it at its start, and it counts against the limit.
+    """
+    pool = spec.pools.by_name()[name]
+    limit, taken = pool.resources.limits.get("memory"), host_memory.shared_bytes(spec, _gpus(pool))
+    if not host_memory.offload_bytes(spec) or limit is None or taken < parse_quantity(limit):
+        return
+    raise Refused(
+        Reason.OFFLOAD_TOO_LARGE,
+        f"{format_bytes(host_memory.offload_bytes(spec))} for offloaded KV and what the engine's "
+        f"processes share, {format_bytes(taken)} in all, leave nothing of the pod's memory limit "
+        f"of {limit}; raise it, or offload less",
+        f"spec.pools.{name}.resources.limits.memory",
+    )
 
 
 def method_of(spec: LLMDeploymentSpec, model: ModelShape) -> Method | None:

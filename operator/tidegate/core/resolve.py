@@ -40,15 +40,7 @@ def engine_config(
     spec: LLMDeploymentSpec, pool: Pool, model: ModelShape, gpu: Gpu, engine: Engine
 ) -> EngineConfig:
     """Return the engine's flags for a pool on a GPU, before the budget is known."""
-    asked = spec.engine
-    longest = asked.max_model_len or defaults.max_model_len(model)
-    if longest > defaults.max_model_len(model):
-        raise Refused(
-            Reason.LENGTH_INVALID,
-            f"maxModelLen {longest} is above the {defaults.max_model_len(model)} tokens that the "
-            "model's config allows; lower it to that",
-            "spec.engine.maxModelLen",
-        )
+    asked, longest = spec.engine, max_model_len(spec.engine, model)
     seqs = asked.max_num_seqs or defaults.max_num_seqs(engine.version, gpu)
     batched = asked.max_num_batched_tokens or _batched_tokens(spec, engine, gpu, seqs, longest)
     _check_batch(asked, seqs, batched, longest)
@@ -71,6 +63,24 @@ def engine_config(
     )
 
 
+def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
+    """Return the longest sequence, prompt and output together; the model's own limit by default.
+
+    Raises:
+        Refused: LENGTH_INVALID, the model has no positions for so many tokens.
+    """
+    allowed = defaults.max_model_len(model)
+    longest = asked.max_model_len or allowed
+    if longest > allowed:
+        raise Refused(
+            Reason.LENGTH_INVALID,
+            f"maxModelLen {longest} is above the {allowed} tokens that the model's config allows; "
+            "lower it to that",
+            "spec.engine.maxModelLen",
+        )
+    return longest
+
+
 def with_concurrency(engine: EngineConfig, asked: EngineSpec, sized: Sizing) -> EngineConfig:
     """Bound the default of max_num_seqs by what the KV cache holds of the declared workload.
 
@@ -82,17 +92,17 @@ def with_concurrency(engine: EngineConfig, asked: EngineSpec, sized: Sizing) -> 
     return replace(engine, max_num_seqs=max(1, min(engine.max_num_seqs, sized.requests_at_p95)))
 
 
-def workload_of(spec: LLMDeploymentSpec, engine: EngineConfig) -> sizing.Workload | None:
+def workload_of(spec: LLMDeploymentSpec, longest: int) -> sizing.Workload | None:
     """Return the declared workload; refuse one that is longer than the engine's limit."""
     declared = spec.workload
     if declared is None:
         return None
     prompt, output = declared.prompt_tokens.p95, declared.output_tokens.p95
-    if prompt + output > engine.max_model_len:
+    if prompt + output > longest:
         raise Refused(
             Reason.LENGTH_INVALID,
             f"a p95 request of {prompt} + {output} = {prompt + output} tokens is above maxModelLen "
-            f"{engine.max_model_len}; raise maxModelLen or lower the workload",
+            f"{longest}; raise maxModelLen or lower the workload",
             "spec.workload",
         )
     return sizing.Workload(prompt_tokens_p95=prompt, output_tokens_p95=output)

@@ -49,12 +49,12 @@ def check_spec(
     """
     world = World(model_config, nodes)
     plan, faults = None, refusals.of_spec(spec, world)
+    told = [refusals.verdict(spec, world, fault, faults) for fault in faults]
     try:
         plan = world.plan(spec)
     except Refused as refusal:
         if not any(refusal.field == fault.field for fault in faults):
-            faults.append(refusal)
-    told = [refusals.verdict(spec, world, fault, faults) for fault in faults]
+            told.append(refusals.verdict(spec, world, refusal))
     if plan is not None:
         told += check(spec, plan, model_config, nodes)
     return plan, _sorted(told)

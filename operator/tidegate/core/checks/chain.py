@@ -12,7 +12,6 @@ OfPool = Callable[[str, Case], Verdict | None]
 ON_EACH_SLICE: tuple[OfSlice, ...] = (
     # would its pods start at all?
     offload.offload_needs_prefix_caching,
-    offload.offload_exceeds_the_pod,
     # do they run as they are meant to?
     memory.one_request_fits_by_estimates_only,
     memory.preemption_is_likely,

@@ -8,11 +8,12 @@ from tidegate.core.budget.feed_forward import Dense
 from tidegate.core.budget.shape import Layer, element_bytes
 from tidegate.core.checks import nearest
 from tidegate.core.checks.subject import Slice
-from tidegate.core.checks.verdict import Change, Severity, Verdict, size
+from tidegate.core.checks.verdict import Change, Severity, Value, Verdict, size
 from tidegate.core.render import extra_args
 from tidegate.errors import Refused
 
 _LORA = "--enable-lora"
+_CEILING = "spec.budget.kvCache"
 _TAKES: Mapping[str, str] = {
     "--async-scheduling": "changes how many tokens of a window are kept",
     "--compilation-config": "may capture other CUDA graphs",
@@ -35,7 +36,7 @@ def extra_args_take_memory(at: Slice) -> Verdict | None:
     given = _given(at)
     found = [f"{flag} {_TAKES[flag]}" for flag in given if flag in _TAKES]
     lora_bytes = _lora_bytes(at, given) if _LORA in given else None
-    if _LORA in given:
+    if _LORA in given and not _has_room(at, lora_bytes):
         taken = "an unknown amount" if lora_bytes is None else size(lora_bytes)
         found.append(f"{_LORA} takes {taken} of each GPU for its slots")
     if not found:
@@ -81,7 +82,7 @@ def _lora_bytes(at: Slice, given: Mapping[str, str]) -> int | None:
 def _width(layer: Layer, hidden: int, gpus: int) -> int | None:
     """Return the inputs and outputs of a layer's projections; None for experts."""
     attention, mlp = layer.attention, layer.mlp
-    if not isinstance(mlp, Dense) or not hasattr(attention, "kv_heads"):
+    if not isinstance(mlp, Dense) or attention is None:
         return None
     heads = attention.heads * attention.head_dim // gpus
     kv_heads = parallelism.kv_heads_per_gpu(attention.kv_heads, gpus) * attention.head_dim
@@ -89,14 +90,24 @@ def _width(layer: Layer, hidden: int, gpus: int) -> int | None:
     return 6 * hidden + 2 * heads + 2 * kv_heads + mlp.projections * inner + hidden
 
 
+def _has_room(at: Slice, lora_bytes: int | None) -> bool:
+    """Tell whether a ceiling of the KV cache leaves what the adapters take."""
+    alone = at.with_field(_CEILING, None) if at.spec.budget.kv_cache is not None else None
+    if alone is None or lora_bytes is None:
+        return False
+    now, then = (found.entry.sizing.budget.kv_cache.bytes for found in (at, alone))
+    return then - now >= lora_bytes
+
+
 def _room_for(at: Slice, lora_bytes: int | None) -> tuple[Change, ...]:
-    """Leave what adapters take out of the KV cache, where it is not told already."""
-    if lora_bytes is None or at.spec.budget.kv_cache is not None:
+    """Leave what adapters take out of the KV cache."""
+    alone = at if at.spec.budget.kv_cache is None else at.with_field(_CEILING, None)
+    if lora_bytes is None or alone is None or _has_room(at, lora_bytes):
         return ()
-    left = (at.entry.sizing.budget.kv_cache.bytes - lora_bytes) // 2**20
-    if left <= 0:
-        return ()
-    field = "spec.budget.kvCache"
-    return tuple(
-        nearest.change(field, [f"{left}Mi"], at.with_field, lambda _: "leaves room for them")
-    )
+    left = (alone.entry.sizing.budget.kv_cache.bytes - lora_bytes) // 2**20
+    values: list[Value] = [f"{left}Mi"] if left > 0 else []
+
+    def has_room(found: Slice) -> str | None:
+        return "leaves room for the adapters" if _has_room(found, lora_bytes) else None
+
+    return tuple(nearest.change(_CEILING, values, at.with_field, has_room))

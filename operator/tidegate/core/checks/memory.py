@@ -1,11 +1,13 @@
 """Does the KV cache hold what it is meant to, and what takes memory that was not asked for."""
 
+from collections.abc import Sequence
+
 from tidegate.api.reasons import Reason
 from tidegate.core import prefix
 from tidegate.core.budget import groups as kv_groups
 from tidegate.core.checks import demand, nearest, speed
 from tidegate.core.checks.subject import Slice
-from tidegate.core.checks.verdict import Change, Severity, Verdict, between, size
+from tidegate.core.checks.verdict import Change, Severity, Value, Verdict, between, size
 
 
 def one_request_fits_by_estimates_only(at: Slice) -> Verdict | None:
@@ -15,21 +17,28 @@ def one_request_fits_by_estimates_only(at: Slice) -> Verdict | None:
     if blocks >= pool.blocks_per_request:
         return None
     longest = kv_groups.longest(pool.groups, blocks, at.entry.engine.max_model_len)
-    field = "spec.engine.maxModelLen"
 
     def is_certain(found: Slice) -> str | None:
         certain = _usable_blocks(found) >= found.entry.sizing.pool.blocks_per_request
         return "fits in any case" if certain else None
 
-    shorter = [longest] if longest else []
+    knobs: list[tuple[str, Sequence[Value]]] = [
+        ("spec.engine.maxModelLen", [longest] if longest else []),
+        ("spec.kvCache.dtype", nearest.other_kv_dtypes(at.spec.kv_cache.dtype)),
+        (f"{at.path}.tensorParallel", nearest.wider(at.model, at.entry.engine.tensor_parallel)),
+    ]
     return Verdict(
         Reason.BUDGET_UNCERTAIN,
         Severity.WARN,
         f"one request of maxModelLen {at.entry.engine.max_model_len:,} needs "
         f"{size(pool.needed_bytes)} of KV on each GPU; {size(kv.bytes)} are expected, and "
         f"{size(kv.low)} if every estimate is too low",
-        field,
-        tuple(nearest.change(field, shorter, at.with_field, is_certain)),
+        "spec.engine.maxModelLen",
+        tuple(
+            change
+            for path, values in knobs
+            for change in nearest.change(path, values, at.with_field, is_certain)
+        ),
         at.entry.pool,
         at.entry.node_class.name,
     )

@@ -11,26 +11,6 @@ _FIELD = "spec.kvCache.offload.cpu"
 _GIB = 2**30
 
 
-def offload_exceeds_the_pod(at: Slice) -> Verdict | None:
-    """The engine takes the whole at its start, and it counts against the container's limit."""
-    limit = at.pool.resources.limits.get("memory")
-    taken = host_memory.shared_bytes(at.spec, at.entry.gpus)
-    if not _offloads(at) or limit is None or taken < parse_quantity(limit):
-        return None
-    field = f"{at.path}.resources.limits.memory"
-    changes = _less(at, int(parse_quantity(limit)), 1)
-    return _of(
-        at,
-        Reason.OFFLOAD_TOO_LARGE,
-        Severity.REFUSE,
-        f"{size(host_memory.offload_bytes(at.spec))} for offloaded KV and the engine's other "
-        f"shared memory, {size(taken)} in all, leave nothing of the pod's memory limit of {limit}; "
-        "raise it, or offload less",
-        field,
-        changes,
-    )
-
-
 def offload_exceeds_the_node(at: Slice) -> Verdict | None:
     """The smallest node of the class has not so much memory for all pods that its GPUs take.
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core import host_memory, resolve
+from tidegate.core import class_limits, host_memory, resolve
 from tidegate.core.budget import defaults, parallelism
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.checks import nearest
@@ -21,14 +21,15 @@ from tidegate.errors import Refused
 
 _BLOCK_SIZES = (16, 32, 64, 128)
 Knob = tuple[str, Iterator[Value] | list[Value]]
+Works = Callable[[str, Value], bool]
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What comes of a changed spec: a plan, or the field of the next refusal."""
+    """What comes of a changed spec: a plan, or none."""
 
+    spec: LLMDeploymentSpec
     case: Case | None
-    refused_field: str | None = None
 
 
 def of_spec(spec: LLMDeploymentSpec, world: World) -> list[Refused]:
@@ -47,9 +48,9 @@ def verdict(
 ) -> Verdict:
     """Return a refusal as a verdict, with the nearest change of each kind that mends it.
 
-    With `others`, faults of the same spec, a change is one that leaves only those.
+    Where the spec has `others` by itself, a change is one that leaves only those.
     """
-    left = {other.field for other in others} - {refusal.field}
+    left = {other.field for other in others if other is not refusal}
 
     def attempt(path: str, value: Value) -> _Outcome | None:
         changed = with_field(spec, path, value)
@@ -58,10 +59,15 @@ def verdict(
     def effect(found: _Outcome) -> str | None:
         if found.case is not None:
             return _effect(found.case)
-        return "mends this one" if found.refused_field in left else None
+        still = {fault.field for fault in of_spec(found.spec, world)}
+        return "mends this one" if still and still <= left else None
+
+    def works(path: str, value: Value) -> bool:
+        found = attempt(path, value)
+        return found is not None and effect(found) is not None
 
     changes: list[Change] = []
-    for path, values in _knobs(spec, world, refusal):
+    for path, values in _knobs(spec, world, refusal, works):
         changes += nearest.change(path, values, attempt, effect)
     return Verdict(
         Reason(refusal.reason), Severity.REFUSE, refusal.message, refusal.field, tuple(changes)
@@ -85,9 +91,9 @@ def of_excluded_classes(case: Case) -> list[Verdict]:
 
 def _outcome(spec: LLMDeploymentSpec, world: World) -> _Outcome:
     try:
-        return _Outcome(Case(spec, world.plan(spec), world))
-    except Refused as refusal:
-        return _Outcome(None, refusal.field)
+        return _Outcome(spec, Case(spec, world.plan(spec), world))
+    except Refused:
+        return _Outcome(spec, None)
 
 
 def _faults(spec: LLMDeploymentSpec, world: World) -> Iterator[Callable[[], object]]:
@@ -96,11 +102,13 @@ def _faults(spec: LLMDeploymentSpec, world: World) -> Iterator[Callable[[], obje
     yield lambda: world.model
     yield lambda: resolve.engine_of(spec.engine).kv_dtype(spec.kv_cache.dtype)
     yield partial(_check_backend, spec)
+    yield partial(_check_lengths, spec, world)
     yield lambda: extra_args.normalised(spec.engine.extra_args, resolve.engine_of(spec.engine))
     yield lambda: environment.check(spec.engine.env)
     for name, pool in spec.pools.by_name().items():
         yield partial(pod.check_template, name, pool.pod_template)
         yield partial(_check_division, spec, name, world)
+        yield partial(class_limits.require_pod_memory, spec, name)
 
 
 def _check_backend(spec: LLMDeploymentSpec) -> None:
@@ -128,9 +136,13 @@ def _check_backend(spec: LLMDeploymentSpec) -> None:
         )
 
 
+def _check_lengths(spec: LLMDeploymentSpec, world: World) -> None:
+    resolve.workload_of(spec, resolve.max_model_len(spec.engine, world.model))
+
+
 def _check_division(spec: LLMDeploymentSpec, name: str, world: World) -> None:
-    pool = spec.pools.by_name()[name]
-    longest = spec.engine.max_model_len or defaults.max_model_len(world.model)
+    pool, model = spec.pools.by_name()[name], world.model
+    longest = spec.engine.max_model_len or defaults.max_model_len(model)
     engine = EngineConfig(
         version="",
         max_model_len=longest,
@@ -140,7 +152,7 @@ def _check_division(spec: LLMDeploymentSpec, name: str, world: World) -> None:
         pipeline_parallel=pool.pipeline_parallel,
     )
     try:
-        parallelism.check(world.model, engine)
+        parallelism.check(model, engine)
     except Refused as refusal:
         field = f"spec.pools.{name}.tensorParallel"
         raise Refused(refusal.reason, refusal.message, field) from refusal
@@ -152,11 +164,11 @@ def _effect(case: Case) -> str:
     return f"fits: {at} of maxModelLen in each pod"
 
 
-def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iterator[Knob]:
+def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works) -> Iterator[Knob]:
     """Yield the fields that may mend a refusal, each with the values to try, nearest first."""
     match refusal.reason:
         case Reason.BUDGET_TOO_SMALL | Reason.WEIGHTS_DO_NOT_FIT:
-            yield from _for_memory(spec, world, refusal)
+            yield from _for_memory(spec, world, refusal, works)
         case Reason.KV_DTYPE_UNSUPPORTED:
             yield "spec.kvCache.dtype", [*nearest.KV_DTYPES, "auto"]
         case Reason.ATTENTION_BACKEND_UNSUPPORTED:
@@ -168,12 +180,12 @@ def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iterator[
         case Reason.QUANTIZATION_UNSUPPORTED:
             yield "spec.model.weights.quantization", [None]
         case Reason.OFFLOAD_TOO_LARGE:
-            yield "spec.kvCache.offload.cpu", _largest_offload(spec, world)
+            yield "spec.kvCache.offload.cpu", _largest_offload(spec, works)
         case Reason.LENGTH_INVALID:
-            yield from _for_lengths(spec, world, refusal)
+            yield from _for_lengths(spec, world, refusal, works)
         case Reason.BATCH_INVALID:
             yield "spec.engine.maxNumBatchedTokens", [None]
-            yield "spec.engine.maxNumSeqs", [None]
+            yield "spec.engine.maxNumSeqs", [spec.engine.max_num_batched_tokens]
             yield "spec.engine.chunkedPrefill", [True]
         case Reason.PAIR_INCOMPATIBLE:
             yield "spec.kvCache.blockSize", list(_BLOCK_SIZES)
@@ -182,10 +194,12 @@ def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iterator[
             return
 
 
-def _for_memory(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iterator[Knob]:
+def _for_memory(
+    spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
+) -> Iterator[Knob]:
     if refusal.field == "spec.budget.kvCache":
         yield "spec.budget.kvCache", [None]
-    yield "spec.engine.maxModelLen", _longest(spec, world)
+    yield "spec.engine.maxModelLen", _longest(spec, world, works)
     yield "spec.kvCache.dtype", list(nearest.other_kv_dtypes(spec.kv_cache.dtype))
     for name, pool in spec.pools.by_name().items():
         wider = nearest.wider(world.model, pool.tensor_parallel)
@@ -194,32 +208,32 @@ def _for_memory(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iter
         yield "spec.model.weights.quantization", ["fp8"]
 
 
-def _for_lengths(spec: LLMDeploymentSpec, world: World, refusal: Refused) -> Iterator[Knob]:
+def _for_lengths(
+    spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
+) -> Iterator[Knob]:
     if refusal.field == "spec.workload":  # it is longer than maxModelLen
         yield "spec.engine.maxModelLen", [_least(spec)]
     elif refusal.field == "spec.engine.longPrefillTokenThreshold":
         yield "spec.engine.longPrefillTokenThreshold", [None]
     else:
-        yield "spec.engine.maxModelLen", _longest(spec, world)
+        yield "spec.engine.maxModelLen", _longest(spec, world, works)
 
 
-def _longest(spec: LLMDeploymentSpec, world: World) -> Iterator[Value]:
-    """Yield the longest maxModelLen with a plan; it is looked for only when it is asked for."""
+def _longest(spec: LLMDeploymentSpec, world: World, works: Works) -> Iterator[Value]:
+    """Yield the longest maxModelLen that works; it is looked for only when it is asked for."""
     now = spec.engine.max_model_len or defaults.max_model_len(world.model)
     below = min(now, defaults.max_model_len(world.model) + 1)
     path = "spec.engine.maxModelLen"
-    longest = nearest.largest(
-        below, lambda length: world.plan_with(spec, path, length) is not None, _least(spec)
-    )
+    longest = nearest.largest(below, lambda length: works(path, length), _least(spec))
     if longest is not None:
         yield longest
 
 
-def _largest_offload(spec: LLMDeploymentSpec, world: World) -> Iterator[Value]:
-    """Yield the largest offload with a plan, in whole GiB."""
+def _largest_offload(spec: LLMDeploymentSpec, works: Works) -> Iterator[Value]:
+    """Yield the largest offload that works, in whole GiB."""
     path = "spec.kvCache.offload.cpu"
     most = -(-host_memory.offload_bytes(spec) // 2**30)
-    found = nearest.largest(most, lambda gib: world.plan_with(spec, path, f"{gib}Gi") is not None)
+    found = nearest.largest(most, lambda gib: works(path, f"{gib}Gi"))
     if found is not None:
         yield f"{found}Gi"
 
