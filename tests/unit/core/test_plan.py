@@ -137,9 +137,8 @@ def test_a_slow_network_makes_the_split_not_pay():
         ({"engine__image": "vllm/vllm-openai:latest"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
         ({"engine__image": "vllm/vllm-openai:v0.9.1"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
         ({"model__id": "nobody/knows"}, Reason.MODEL_UNKNOWN, "model.configRef"),
-        ({"model__id": "google/gemma-3-27b-it"}, Reason.MODEL_NOT_SIZED, "sliding"),
-        ({"model__id": "deepseek-ai/DeepSeek-V3"}, Reason.MODEL_NOT_SIZED,
-         "deepseek_v3 has latent attention"),
+        ({"model__id": "moonshotai/Kimi-K3"}, Reason.MODEL_NOT_SIZED, "delta attention"),
+        ({"model__id": "MiniMaxAI/MiniMax-M3"}, Reason.MODEL_NOT_SIZED, "sparse attention"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason, message):

@@ -3,7 +3,8 @@
 from tidegate.api.figures import Figure, estimated, measured
 from tidegate.core.budget import bands
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.feed_forward import Dense
+from tidegate.core.budget.feed_forward import Dense, Experts
+from tidegate.core.budget.mixers import Attention, CompressedAttention, LatentAttention, Mixer
 from tidegate.core.budget.shape import Layer, ModelShape, element_bytes
 
 
@@ -45,22 +46,31 @@ def of(
 def _inside(layer: Layer, hidden: int, engine: EngineConfig) -> int:
     """Return the elements that a layer holds beside its hidden states, for a whole batch."""
     tokens, size = engine.max_num_batched_tokens, engine.tensor_parallel
-    attention, mlp = layer.attention, layer.mlp
-    projected = (attention.heads + attention.kv_heads) * (
-        attention.head_dim + attention.value_head_dim
-    )
-    widths = [projected // size]
+    widths = [_mixer_width(mixer) // size for mixer in layer.mixers]
+    mlp = layer.mlp
     if isinstance(mlp, Dense):  # gate and up, and their product
         widths.append(mlp.projections * mlp.intermediate_size // size)
-    elif mlp is not None:  # the experts' buffers hold each token once per expert
+    elif isinstance(mlp, Experts):  # the experts' buffers hold each token once per expert
         inner = mlp.intermediate_size // size
         widths.append(mlp.experts_per_token * (max(2 * inner, hidden) + inner))
-    return tokens * max(widths)
+    return tokens * max(widths, default=0)
+
+
+def _mixer_width(mixer: Mixer) -> int:
+    """Return the elements of one token inside of a mixer, on all GPUs together."""
+    if isinstance(mixer, Attention):
+        return (mixer.heads + mixer.kv_heads) * (mixer.head_dim + mixer.value_head_dim)
+    if isinstance(mixer, LatentAttention):  # in prefill every head has its own keys and values
+        return 2 * mixer.score_dims
+    if isinstance(mixer, CompressedAttention):
+        return mixer.score_dims
+    return mixer.width
 
 
 def _width_of_heads(shape: ModelShape) -> int:
-    attention = shape.layers[0].attention
-    return attention.heads * attention.head_dim
+    """Return the width of all heads of the first attention, 0 if there is none."""
+    found = next((layer.attention for layer in shape.kinds if layer.attention), None)
+    return found.heads * found.head_dim if found else 0
 
 
 def _encoder() -> Figure:

@@ -50,6 +50,11 @@ def keeps_sampler_state(version: str) -> bool:
     return _release(version) >= (0, 30)
 
 
+def exports_recurrent_states(version: str) -> bool:
+    """Tell whether prefill kernels of gated delta nets hand out states midway (since 0.33)."""
+    return _release(version) >= (0, 33)
+
+
 @cache
 def _eras(name: str) -> tuple[tuple[tuple[int, int], str], ...]:
     """Return the versions before which a constant was another one, smallest first."""

@@ -10,6 +10,11 @@ from tidegate.errors import Refused
 LARGEST = 2**31
 
 
+def names(listed: str) -> frozenset[str]:
+    """Return the names of a list that is separated by spaces."""
+    return frozenset(listed.split())
+
+
 def invalid(key: str, problem: str) -> NoReturn:
     """Refuse the config for one key.
 

@@ -1,13 +1,13 @@
 """The draft of speculative decoding: a small model beside the model, on the last pipeline stage."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import config_keys
 from tidegate.core.budget import shape as model_shape
 from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.mixers import Attention, Mixer
 from tidegate.core.budget.shape import Layer, ModelShape
 from tidegate.errors import Refused
 
@@ -18,11 +18,24 @@ _FIELD = "spec.engine.speculative"
 
 @dataclass(frozen=True)
 class Draft:
-    """The draft's layers, all of which keep KV, and its own shape where it is a model by itself."""
+    """The draft's layers, all of which keep KV, and its own shape where it is a model by itself.
+
+    `retained_tokens` are kept below a sliding window, since the draft reads them again.
+    """
 
     method: str
     layers: tuple[Layer, ...]
     shape: ModelShape | None
+    retained_tokens: int = 0
+
+
+def reads_hidden_states(engine: EngineConfig) -> bool:
+    """Tell whether the draft continues from the model's own hidden states (EAGLE and MTP)."""
+    return engine.speculative is not None and engine.speculative.method in (
+        "eagle",
+        "eagle3",
+        "mtp",
+    )
 
 
 def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
@@ -36,7 +49,7 @@ def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
     if speculative is None or speculative.method in _WITHOUT_LAYERS:
         return None
     if speculative.method == "mtp":
-        return _from_the_checkpoint(shape)
+        return _with_window(shape, _from_the_checkpoint(shape, speculative.tokens))
     if speculative.method not in _OWN_MODEL:
         _refuse(f"method {speculative.method} is not one that can be sized", f"{_FIELD}.method")
     if speculative.draft is None:
@@ -45,19 +58,41 @@ def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
             f"{_FIELD}.config",
         )
     own = _own_shape(speculative.draft)
-    return Draft(speculative.method, own.layers, own)
+    return _with_window(shape, Draft(speculative.method, own.layers, own))
 
 
-def _from_the_checkpoint(shape: ModelShape) -> Draft:
-    """Multi-token prediction: one layer like the last, however many tokens it looks ahead."""
-    if shape.draft_layers < 1:
+def _with_window(shape: ModelShape, drafted: Draft) -> Draft:
+    """Give the draft the window of a model whose layers all have it, as the engine does."""
+    windows = {
+        mixer.window if isinstance(mixer, Attention) else None
+        for layer in shape.kinds
+        for mixer in layer.mixers
+    }
+    window = windows.pop() if len(windows) == 1 else None
+    if window is None:
+        return drafted
+
+    def windowed(mixer: Mixer) -> Mixer:
+        if isinstance(mixer, Attention) and mixer.window is None:
+            return replace(mixer, window=window)
+        return mixer
+
+    layers = (replace(layer, mixers=tuple(map(windowed, layer.mixers))) for layer in drafted.layers)
+    return replace(drafted, layers=tuple(layers))
+
+
+def _from_the_checkpoint(shape: ModelShape, tokens: int) -> Draft:
+    """Multi-token prediction: the checkpoint's own layers, however many tokens are drafted.
+
+    Each of several layers looks one token further ahead than the one before it.
+    """
+    if not shape.mtp_layers:
         _refuse(
             "method mtp needs a model whose config.json has num_nextn_predict_layers",
             f"{_FIELD}.method",
         )
-    if shape.model_type.startswith("mimo"):
-        config_keys.not_sized(["model_type"], "the draft layer attends to a window")
-    return Draft("mtp", shape.layers[-1:], None)
+    several = min(shape.draft_layers, tokens) > 1
+    return Draft("mtp", shape.mtp_layers, None, tokens - 1 if several else 0)
 
 
 def _own_shape(config: Mapping[str, Any]) -> ModelShape:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_NEVER_ASYNCHRONOUS = ("ngram", "suffix", "medusa", "mlp_speculator")
+
 
 @dataclass(frozen=True)
 class Speculative:
@@ -22,10 +24,11 @@ class Speculative:
 class EngineConfig:
     """The engine's flags, resolved: no value is left to the engine, save where None is allowed.
 
-    Lengths are in tokens. `model_dtype` is `auto` or the engine's --dtype, `kv_cache_dtype` is
-    spelled as the engine's --kv-cache-dtype. `block_size` and `attention_backend` are None where
-    the engine chooses; `async_scheduling` None is the engine's default. Neither it nor
-    `prefix_caching` changes the pool of full attention; windows and recurrent state depend on both.
+    Lengths are in tokens. `model_dtype` is `auto` or the engine's --dtype; the dtypes of the KV
+    cache and of recurrent state are spelled as the engine's flags are. `kv_cache_skip_windows`
+    keeps all layers with a sliding window in the model's dtype. `block_size`, `mamba_block_size`
+    and `attention_backend` are None where the engine chooses; `async_scheduling` None is the
+    engine's default. `hybrid_kv_cache` False gives every layer blocks for all tokens.
     """
 
     version: str
@@ -36,13 +39,38 @@ class EngineConfig:
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
     kv_cache_skip_layers: tuple[int, ...] = ()
+    kv_cache_skip_windows: bool = False
     block_size: int | None = None
+    mamba_block_size: int | None = None
+    mamba_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
+    hybrid_kv_cache: bool = True
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
     decode_context_parallel: int = 1
     prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
     enforce_eager: bool = False
     attention_backend: str | None = None
     async_scheduling: bool | None = None
     num_gpu_blocks_override: int | None = None
     speculative: Speculative | None = None
+
+    @property
+    def speculated_tokens(self) -> int:
+        """Tokens that are drafted in a step."""
+        return self.speculative.tokens if self.speculative else 0
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens that may be scheduled and not yet settled: one full batch for each that runs.
+
+        A pipeline runs one batch per stage, and asynchronous scheduling one ahead of them.
+        """
+        ahead = self.async_scheduling
+        if ahead is None:
+            method = self.speculative.method if self.speculative else ""
+            ahead = method not in _NEVER_ASYNCHRONOUS
+        return (self.pipeline_parallel + ahead) * self.max_num_batched_tokens

@@ -3,6 +3,7 @@
 from tidegate.api.figures import Figure, How
 from tidegate.core.budget import parallelism
 from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.mixers import Attention, AttentionMixer
 from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
@@ -18,15 +19,24 @@ def gib(count_bytes: int) -> str:
     return f"{count_bytes} bytes"
 
 
-def kv_heads(shape: ModelShape, engine: EngineConfig) -> str:
-    """Say how tensor parallel divides the KV heads, or that it replicates them."""
-    heads = shape.layers[0].attention.kv_heads
-    size = engine.tensor_parallel
+def division(shape: ModelShape, engine: EngineConfig) -> str:
+    """Say how tensor parallel divides what is cached, or that every GPU holds all of it."""
+    with_heads = next((layer.attention for layer in shape.kinds if layer.attention), None)
+    if with_heads is not None:
+        return _kv_heads(with_heads, engine.tensor_parallel)
+    mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
+    if any(isinstance(mixer, AttentionMixer) for mixer in mixers):
+        return "the latent cache has no heads to divide: every GPU holds all of it"
+    return "recurrent state is divided by its channels, and does not grow with the sequence"
+
+
+def _kv_heads(attention: Attention, size: int) -> str:
+    heads = attention.kv_heads
     left = parallelism.kv_heads_per_gpu(heads, size)
     if size > heads:
         return f"{heads} KV heads over tensorParallel {size} are replicated: {left} on each GPU"
     if size == 1:
-        return f"{heads} KV heads for {shape.layers[0].attention.heads} attention heads"
+        return f"{heads} KV heads for {attention.heads} attention heads"
     return f"{heads} KV heads over tensorParallel {size} leave {left} on each GPU"
 
 

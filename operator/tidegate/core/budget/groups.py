@@ -1,56 +1,46 @@
 """Groups of layers that take blocks together, and how many blocks a request takes of each.
 
 All groups draw from one pool of block ids; a block id is worth the bytes of the widest group.
-Layers of full attention form one group, whatever their pages, since they share a block size.
-Further kinds of attention bring groups of their own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from tidegate.core.budget.kv_layers import KVLayer
+from tidegate.core.budget.kv_spec import KVSpec
+from tidegate.core.budget.reach import Reach
 
 # The engine's search for a length stops here; a pool that holds it is without limit.
 LONGEST = 2**24
 
 
-class Group(Protocol):
-    """Layers of one kind that are given blocks together."""
-
-    @property
-    def block_size(self) -> int:
-        """Tokens in a block of this group."""
-
-    @property
-    def bytes_per_block(self) -> tuple[int, ...]:
-        """Bytes of one block on a GPU of each pipeline stage."""
-
-    def blocks_of(self, tokens: int) -> int:
-        """Return the blocks that a request of that many tokens takes; never falls with tokens."""
-
-
 @dataclass(frozen=True)
-class FullAttentionGroup:
-    """Layers of full attention; decode context parallel divides a request's tokens."""
+class Group:
+    """Layers of one kind that are given blocks together.
+
+    `bytes_per_block` is of one block on a GPU of each pipeline stage.
+    """
 
     block_size: int
     bytes_per_block: tuple[int, ...]
-    context_parallel: int
+    reach: Reach
 
     def blocks_of(self, tokens: int) -> int:
-        """Return the blocks that hold every token of the request, rounded up to whole ones."""
-        on_each_gpu = -(-tokens // self.context_parallel)
-        return -(-on_each_gpu // self.block_size)
+        """Return the blocks that a request of that many tokens takes; never falls with tokens."""
+        return self.reach.blocks_of(tokens, self.block_size)
 
 
 def build(
-    stages: Sequence[tuple[KVLayer, ...]], context_parallel: int
-) -> tuple[FullAttentionGroup, ...]:
-    """Put the layers of all stages into groups."""
-    block_size = next(layer.block_size for stage in stages for layer in stage)
-    pages = tuple(sum(layer.page_bytes for layer in stage) for stage in stages)
-    return (FullAttentionGroup(block_size, pages, context_parallel),)
+    specs: Sequence[KVSpec], stage_of: Sequence[int], stages: int, grouped: Sequence[Sequence[int]]
+) -> tuple[Group, ...]:
+    """Return the groups with what each GPU holds of them: the pages of its own stage's layers."""
+    built = []
+    for places in grouped:
+        pages = [0] * stages
+        for place in places:
+            pages[stage_of[place]] += specs[place].page_bytes
+        first = specs[places[0]]
+        built.append(Group(first.block_size, tuple(pages), first.reach))
+    return tuple(built)
 
 
 def bytes_per_block(groups: Sequence[Group]) -> tuple[int, ...]:

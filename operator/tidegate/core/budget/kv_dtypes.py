@@ -21,7 +21,9 @@ _TURBOQUANT_BITS = {
     "turboquant_3bit_nc": (3, 3),
 }
 TURBOQUANT = tuple(_TURBOQUANT_BITS)
-KNOWN = SIXTEEN_BIT + FP8 + PER_TOKEN_HEAD + NVFP4 + TURBOQUANT
+# Layouts of sparse latent attention: bytes of a cached token, scales included.
+_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+KNOWN = SIXTEEN_BIT + FP8 + PER_TOKEN_HEAD + NVFP4 + TURBOQUANT + tuple(_LATENT_BYTES)
 
 _SCALE_BYTES = 4  # a float32 scale for keys and one for values, per token and head
 _NVFP4_SCALE_GROUP = 16  # elements that share an fp8 scale
@@ -36,7 +38,7 @@ def resolve(kv_cache_dtype: str, shape: ModelShape) -> str:
     if kv_cache_dtype not in KNOWN:
         raise Refused(
             Reason.KV_DTYPE_UNSUPPORTED,
-            f"KV cache dtype {kv_cache_dtype} is not one that full attention on CUDA has; "
+            f"KV cache dtype {kv_cache_dtype} is not one that attention on CUDA has; "
             f"use one of {', '.join(KNOWN)}",
             "spec.kvCache.dtype",
         )
@@ -70,6 +72,17 @@ def token_head_bytes(
         packed = head_dim // 2 + value_head_dim // 2 if "int4" in kv_cache_dtype else both
         return packed + 2 * _SCALE_BYTES
     return both * storage_bytes(kv_cache_dtype, model_dtype)
+
+
+def latent_bytes(kv_cache_dtype: str, cached_dim: int, model_dtype: str) -> int:
+    """Return the bytes of one cached token of latent attention."""
+    packed = _LATENT_BYTES.get(kv_cache_dtype)
+    return cached_dim * storage_bytes(kv_cache_dtype, model_dtype) if packed is None else packed
+
+
+def indexer_bytes(head_dim: int) -> int:
+    """Return the bytes of one key of an indexer: 8 bits an element, a scale for each 128."""
+    return head_dim + head_dim // 128 * _SCALE_BYTES
 
 
 def _turboquant_bytes(kv_cache_dtype: str, head_dim: int) -> int:

@@ -1,72 +1,100 @@
-"""The KV cache of each layer on one GPU: its dtype, the bytes of a token, the block size.
+"""The caches of a model's layers in one engine: what each keeps, in the order of the layers."""
 
-A layer's page is what one block of it takes. Layers may differ: some keep the model's dtype
-while the others are quantised.
-"""
-
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import backends, draft, kv_dtypes, parallelism
-from tidegate.core.budget.backends import Backend, Demand
+from tidegate.core.budget import (
+    block_sizes,
+    cache_choice,
+    config_keys,
+    draft,
+    kv_dtypes,
+    kv_spec,
+    parallelism,
+    states,
+)
+from tidegate.core.budget.block_sizes import BlockSizes
+from tidegate.core.budget.cache_choice import Choice, Choices
+from tidegate.core.budget.draft import Draft
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.shape import FullAttention, Layer, ModelShape
+from tidegate.core.budget.kv_spec import KVSpec
+from tidegate.core.budget.mixers import (
+    Attention,
+    AttentionMixer,
+    CompressedAttention,
+    LatentAttention,
+    Mixer,
+)
+from tidegate.core.budget.reach import AllTokens, Chunk, Reach, Window
+from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
-_BOUNDARY_LAYERS = 2  # turboquant keeps the first and the last two at the model's dtype
+# A compressed cache: a token in the window, and a state that stands for several, take these bytes.
+_COMPRESSED_BYTES = 584
+_COMPRESSED_PAGE_MULTIPLE = 576
+_COMPRESSED_WINDOW_BLOCK = 64
+_PARTIAL_BLOCKS = {4: 4, 128: 8}  # tokens in a block of sums that are not yet a state, by ratio
+_PARTIAL_BYTES = 4  # sums are kept in float32
 
 
 @dataclass(frozen=True)
-class KVLayer:
-    """A layer that keeps KV: bytes of one token on each GPU, and the block size in tokens."""
+class KVLayers:
+    """Every cache of the model and its draft, and the pipeline stage that holds it.
 
-    token_bytes: int
-    block_size: int
+    `are_packed` if pages of different sizes lie side by side in a block.
+    """
 
-    @property
-    def page_bytes(self) -> int:
-        """Bytes of one block of this layer."""
-        return self.token_bytes * self.block_size
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """What was decided for layers that are alike."""
-
-    attention: FullAttention
-    demand: Demand
-    backend: Backend
+    specs: tuple[KVSpec, ...]
+    stage_of: tuple[int, ...]
+    are_packed: bool
+    is_chunked: bool
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """The choice of each layer, the draft's last; `keeps_some` if layers keep the model's dtype."""
+class _Build:
+    """What all layers share while their caches are worked out."""
 
-    choices: list[_Choice]
-    kv_cache_dtype: str
-    keeps_some: bool
+    shape: ModelShape
+    engine: EngineConfig
+    capability: tuple[int, int]
+    model_dtype: str
+    retained: int
+    choices: Choices
+    sizes: BlockSizes
 
 
-def build(
-    shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int, int]
-) -> tuple[tuple[KVLayer, ...], ...]:
-    """Return the layers that keep KV, by pipeline stage; a draft's are on the last one.
+def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int, int]) -> KVLayers:
+    """Return the caches of all layers; a draft's are on the last pipeline stage.
 
     Raises:
         Refused: the engine cannot run this combination.
     """
-    plan = _plan(shape, engine, compute_capability)
-    block_size = _block_size(plan, engine)
-    # Layers that are alike share one choice, so each is worked out once.
-    distinct = {id(one): one for one in plan.choices}
-    built = {key: _layer(one, engine, block_size) for key, one in distinct.items()}
-    layers = [built[id(one)] for one in plan.choices]
-    by_stage = [
-        tuple(layers[stage.start : stage.stop])
-        for stage in parallelism.stages(shape.layer_count, engine.pipeline_parallel)
-    ]
-    by_stage[-1] += tuple(layers[shape.layer_count :])
-    return tuple(by_stage)
+    drafted = draft.read(shape, engine)
+    layers = [layer.mixers for layer in shape.layers]
+    layers += [layer.mixers for layer in drafted.layers] if drafted else []
+    built = _prepared(shape, engine, compute_capability, drafted)
+    by_layer: dict[tuple[tuple[Mixer, ...], bool], list[KVSpec]] = {}
+    specs: list[KVSpec] = []
+    stage_of: list[int] = []
+    stages = _stage_of_layer(shape, engine)
+    for index, mixers in enumerate(layers):
+        key = (mixers, index in built.choices.kept)
+        if key not in by_layer:
+            by_layer[key] = [spec for mixer in mixers for spec in _specs(mixer, key[1], built)]
+        specs += by_layer[key]
+        stage = stages[index] if index < len(stages) else engine.pipeline_parallel - 1
+        stage_of += [stage] * len(by_layer[key])
+    if not specs:
+        config_keys.not_sized(["num_hidden_layers"], "no layer keeps anything of its tokens")
+    mixed = {mixer for mixers in by_layer for mixer in mixers[0]}
+    return KVLayers(
+        specs=tuple(specs),
+        stage_of=tuple(stage_of),
+        are_packed=any(isinstance(mixer, CompressedAttention) for mixer in mixed),
+        is_chunked=any(isinstance(mixer, Attention) and mixer.chunk for mixer in mixed),
+    )
 
 
 def model_dtype(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> str:
@@ -87,97 +115,134 @@ def model_dtype(shape: ModelShape, engine: EngineConfig, capability: tuple[int, 
     return engine.model_dtype
 
 
-def _plan(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> _Plan:
-    """Decide for each layer of the model, then for each of the draft."""
+def _prepared(
+    shape: ModelShape,
+    engine: EngineConfig,
+    capability: tuple[int, int],
+    drafted: Draft | None,
+) -> _Build:
     dtype = model_dtype(shape, engine, capability)
-    kv_cache_dtype = _checked_kv_dtype(shape, engine, dtype)
-    skipped = _skipped(shape, engine, kv_cache_dtype)
-
-    def choose(layer: Layer, layer_dtype: str) -> _Choice:
-        demand = Demand(layer.attention.head_dim, dtype, layer_dtype, capability)
-        backend = backends.choose(demand, engine.block_size, engine.attention_backend)
-        return _Choice(layer.attention, demand, backend)
-
-    usual = [choose(layer, kv_cache_dtype) for layer in shape.kinds]
-    kept = [choose(layer, "auto") for layer in shape.kinds] if skipped else []
-    choices = [
-        kept[kind] if index in skipped else usual[kind] for index, kind in enumerate(shape.kind_of)
-    ]
-    drafted = draft.read(shape, engine)
-    if drafted is not None:
-        choices += [choose(layer, kv_cache_dtype) for layer in drafted.layers]
-    return _Plan(choices, kv_cache_dtype, bool(skipped))
-
-
-def _checked_kv_dtype(shape: ModelShape, engine: EngineConfig, dtype: str) -> str:
-    resolved = kv_dtypes.resolve(engine.kv_cache_dtype, shape)
-    differs = resolved in ("float16", "bfloat16") and resolved != dtype
-    if differs and not engine.version.startswith("0.32."):
-        raise Refused(
-            Reason.KV_DTYPE_UNSUPPORTED,
-            f"KV cache dtype {resolved} differs from the model's {dtype}, which vLLM "
-            f"{engine.version} refuses; use auto",
-            "spec.kvCache.dtype",
-        )
-    return resolved
-
-
-def _skipped(shape: ModelShape, engine: EngineConfig, kv_cache_dtype: str) -> frozenset[int]:
-    """Return the layers that keep the model's dtype."""
-    layers = shape.layer_count
-    beyond = [index for index in engine.kv_cache_skip_layers if not 0 <= index < layers]
-    if beyond:
-        raise Refused(
-            Reason.KV_DTYPE_UNSUPPORTED,
-            f"skipLayers {beyond[0]}: the model has layers 0 to {layers - 1}",
-            "spec.kvCache.skipLayers",
-        )
-    skipped = set(engine.kv_cache_skip_layers)
-    if kv_cache_dtype in kv_dtypes.TURBOQUANT:
-        edge = min(_BOUNDARY_LAYERS, layers // 2)
-        skipped.update(range(edge), range(layers - edge, layers))
-    return frozenset(skipped)
-
-
-def _token_bytes(
-    attention: FullAttention, kv_cache_dtype: str, model_dtype: str, engine: EngineConfig
-) -> int:
-    of_one_head = kv_dtypes.token_head_bytes(
-        kv_cache_dtype, attention.head_dim, attention.value_head_dim, model_dtype
+    mixers = [mixer for layer in drafted.layers for mixer in layer.mixers] if drafted else []
+    choices = cache_choice.make(shape, engine, dtype, capability, mixers)
+    states.check(shape, engine)
+    sizes = block_sizes.choose(
+        choices,
+        engine,
+        states.largest_bytes(shape, engine, dtype),
+        states.block_alignment(shape, engine, capability),
     )
-    return of_one_head * parallelism.kv_heads_per_gpu(attention.kv_heads, engine.tensor_parallel)
+    retained = 0 if drafted is None else drafted.retained_tokens
+    return _Build(shape, engine, capability, dtype, retained, choices, sizes)
 
 
-def _layer(choice: _Choice, engine: EngineConfig, block_size: int) -> KVLayer:
-    demand = choice.demand
-    token_bytes = _token_bytes(choice.attention, demand.kv_cache_dtype, demand.model_dtype, engine)
-    return KVLayer(token_bytes, block_size)
+def _stage_of_layer(shape: ModelShape, engine: EngineConfig) -> list[int]:
+    stages = parallelism.stages(shape.layer_count, engine.pipeline_parallel)
+    return [number for number, stage in enumerate(stages) for _ in stage]
 
 
-def _block_size(plan: _Plan, engine: EngineConfig) -> int:
-    """Return the block size after the engine's alignment, in tokens."""
-    first = plan.choices[0]
-    ordered = tuple(dict.fromkeys(choice.backend for choice in plan.choices))
-    size = engine.block_size or backends.preferred_block_size(ordered, first.demand)
-    return _grown_for_kept(plan, engine, size) if plan.keeps_some else size
+def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
+    """Return the caches that one mixer keeps."""
+    if not isinstance(mixer, AttentionMixer):
+        return [
+            states.spec(
+                mixer, built.shape, built.engine, built.capability, built.model_dtype, built.sizes
+            )
+        ]
+    if cache_choice.shares_kv(mixer):
+        return []
+    choice = built.choices.by_mixer[mixer, is_kept]
+    if isinstance(mixer, CompressedAttention):
+        return _compressed(mixer, built)
+    if isinstance(mixer, LatentAttention):
+        return _latent(mixer, choice, built)
+    if isinstance(mixer, Attention):
+        return [_attention(mixer, choice, is_kept, built)]
+    assert_never(mixer)
 
 
-def _grown_for_kept(plan: _Plan, engine: EngineConfig, size: int) -> int:
-    """Grow the block so that a quantised page covers the smallest page of a layer that is kept.
+def _attention(mixer: Attention, choice: Choice, is_kept: bool, built: _Build) -> KVSpec:
+    engine = built.engine
+    token_bytes = choice.token_bytes(engine.tensor_parallel)
+    heads = parallelism.kv_heads_per_gpu(mixer.kv_heads, engine.tensor_parallel)
+    content = (heads, mixer.head_dim, mixer.value_head_dim, choice.stored_dtype)
+    reach = _reach(mixer, built)
+    if mixer.window is None:
+        return kv_spec.attention(reach, built.sizes.tokens, token_bytes, content)
+    # A window has a block of its own: the largest that its kernels take within the page.
+    shared_bytes = built.sizes.kept_page_bytes
+    page_bytes = shared_bytes or token_bytes * built.sizes.tokens
+    block_size = choice.backend.blocks(choice.demand).largest_within(page_bytes // token_bytes)
+    spec = kv_spec.attention(reach, block_size, token_bytes, content)
+    return spec if shared_bytes is None else spec.padded(max(shared_bytes, spec.page_bytes))
 
-    The engine measures the quantised page with the backend of the first layer; where that is a
-    kept one, its backend does not know the packing, and one byte per element counts.
+
+def _reach(mixer: Attention, built: _Build) -> Reach:
+    engine = built.engine
+    if mixer.window is not None:
+        return Window(mixer.window, engine.in_flight_tokens, built.retained)
+    if mixer.chunk is not None:
+        return Chunk(mixer.chunk, engine.in_flight_tokens)
+    return AllTokens(engine.decode_context_parallel)
+
+
+def _latent(mixer: LatentAttention, choice: Choice, built: _Build) -> list[KVSpec]:
+    """Return the latent cache, after the indexer's where the layer has one."""
+    reach, tokens = AllTokens(built.engine.decode_context_parallel), built.sizes.tokens
+    token_bytes = choice.token_bytes(built.engine.tensor_parallel)
+    content = (mixer.cached_dim, choice.stored_dtype)
+    latent = kv_spec.attention(reach, tokens, token_bytes, content, is_latent=True)
+    if mixer.indexer is None:
+        return [latent]
+    key_bytes = kv_dtypes.indexer_bytes(mixer.indexer.head_dim)
+    indexed = kv_spec.attention(reach, tokens, key_bytes, ("indexer",), is_latent=True)
+    return [indexed, latent]
+
+
+def _compressed(mixer: CompressedAttention, built: _Build) -> list[KVSpec]:
+    """Return the caches of a compressed layer in the order in which the engine registers them."""
+    window = _packed_window(
+        built, mixer.window, _COMPRESSED_WINDOW_BLOCK, _COMPRESSED_BYTES, "window"
+    )
+    if mixer.ratio == 1:
+        return [window]
+    found = []
+    if mixer.indexer is not None:
+        key_bytes = kv_dtypes.indexer_bytes(mixer.indexer.head_dim)
+        found.append(_packed_states(built, mixer.ratio, key_bytes, "indexer"))
+        found.append(_partial_sums(built, mixer.ratio, mixer.indexer.head_dim, "indexer"))
+    found.append(window)
+    found.append(_packed_states(built, mixer.ratio, _COMPRESSED_BYTES, "attention"))
+    found.append(_partial_sums(built, mixer.ratio, mixer.head_dim, "attention"))
+    return found
+
+
+def _packed_states(built: _Build, ratio: int, state_bytes: int, what: str) -> KVSpec:
+    """Return the cache of states that stand for `ratio` tokens each."""
+    tokens = built.sizes.tokens
+    page_bytes = _packed_page(tokens // ratio * state_bytes)
+    reach = AllTokens(built.engine.decode_context_parallel)
+    return KVSpec(reach, tokens, page_bytes, page_bytes, (what, ratio), is_latent=True)
+
+
+def _partial_sums(built: _Build, ratio: int, head_dim: int, what: str) -> KVSpec:
+    """Return the cache of sums that become a state: of keys and of scores.
+
+    States of the smallest ratio overlap, so twice as many tokens and sums are kept.
     """
-    first = plan.choices[0]
-    dtype = first.demand.model_dtype
-    kept_bytes = _token_bytes(first.attention, "auto", dtype, engine)
-    if backends.packs(first.backend, plan.kv_cache_dtype):
-        quantised_bytes = _token_bytes(first.attention, plan.kv_cache_dtype, dtype, engine)
-    else:
-        stored = kv_dtypes.storage_bytes(plan.kv_cache_dtype, dtype)
-        quantised_bytes = kept_bytes * stored // kv_dtypes.storage_bytes("auto", dtype)
-    if quantised_bytes >= kept_bytes:
-        return size
-    smallest = first.backend.block_multiple
-    step = max(smallest, size)
-    return max(size, step * -(-kept_bytes * smallest // (step * quantised_bytes)))
+    overlap = 2 if ratio == min(_PARTIAL_BLOCKS) else 1
+    token_bytes = 2 * overlap * head_dim * _PARTIAL_BYTES
+    return _packed_window(
+        built, overlap * ratio, _PARTIAL_BLOCKS[ratio], token_bytes, ("sums", what, ratio)
+    )
+
+
+def _packed_window(
+    built: _Build, window: int, block_size: int, token_bytes: int, content: object
+) -> KVSpec:
+    page_bytes = _packed_page(block_size * token_bytes)
+    reach = Window(window, built.engine.in_flight_tokens, built.retained)
+    return KVSpec(reach, block_size, page_bytes, page_bytes, content, is_latent=True)
+
+
+def _packed_page(page_bytes: int) -> int:
+    return -(-page_bytes // _COMPRESSED_PAGE_MULTIPLE) * _COMPRESSED_PAGE_MULTIPLE

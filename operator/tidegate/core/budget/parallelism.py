@@ -2,11 +2,15 @@
 
 from tidegate.api.reasons import Reason
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.feed_forward import Dense
+from tidegate.core.budget.feed_forward import Dense, Experts
+from tidegate.core.budget.mixers import Attention, AttentionMixer, LatentAttention, Mixer
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
 _TENSOR_PARALLEL_CHOICES = (1, 2, 4, 8, 16, 32, 64)
+# What some of the engine's model classes lack (0.32, 0.33).
+_NEVER_REPLICATED = ("gpt_oss",)
+_NO_PIPELINE = ("gemma3n_text", "mamba2")
 
 
 def kv_heads_per_gpu(kv_heads: int, tensor_parallel: int) -> int:
@@ -37,7 +41,7 @@ def check(shape: ModelShape, engine: EngineConfig) -> None:
     Raises:
         Refused: PARALLELISM_INVALID says what does not divide what, and which sizes do.
     """
-    fault = _fault(shape, engine.tensor_parallel)
+    fault = _fault(shape, engine.tensor_parallel, engine.expert_parallel)
     if fault is not None:
         sizes = ", ".join(map(str, choices(shape)))
         _refuse(f"tensorParallel {engine.tensor_parallel} {fault}; {sizes} work")
@@ -46,41 +50,71 @@ def check(shape: ModelShape, engine: EngineConfig) -> None:
             f"pipelineParallel {engine.pipeline_parallel} must be from 1 to the model's "
             f"{shape.layer_count} layers"
         )
+    if engine.pipeline_parallel > 1 and shape.model_type in _NO_PIPELINE:
+        _refuse(f"the engine has no pipeline parallel for {shape.model_type}; set it to 1")
     if engine.decode_context_parallel != 1:
         _check_context_parallel(shape, engine)
 
 
-def _fault(shape: ModelShape, size: int) -> str | None:
+def _fault(shape: ModelShape, size: int, expert_parallel: bool = False) -> str | None:
     if size < 1:
         return "must be at least 1"
     for layer in shape.kinds:
-        attention = layer.attention
-        if attention.heads % size:
-            return f"does not divide the {attention.heads} attention heads"
-        if attention.kv_heads % size and size % attention.kv_heads:
-            return f"neither divides the {attention.kv_heads} KV heads nor is a multiple of them"
-        if layer.mlp is not None and layer.mlp.intermediate_size % size:
-            what = "feed-forward" if isinstance(layer.mlp, Dense) else "expert"
-            return f"does not divide the {what} size of {layer.mlp.intermediate_size}"
+        for mixer in layer.mixers:
+            fault = _fault_of_mixer(shape, mixer, size)
+            if fault is not None:
+                return fault
+        mlp = layer.mlp
+        if mlp is None or (expert_parallel and isinstance(mlp, Experts)):
+            continue
+        if mlp.intermediate_size % size:
+            what = "feed-forward" if isinstance(mlp, Dense) else "expert"
+            return f"does not divide the {what} size of {mlp.intermediate_size}"
+    return None
+
+
+def _fault_of_mixer(shape: ModelShape, mixer: Mixer, size: int) -> str | None:
+    if not isinstance(mixer, AttentionMixer):
+        return mixer.fault(size)
+    if mixer.heads % size:
+        return f"does not divide the {mixer.heads} attention heads"
+    if not isinstance(mixer, Attention):
+        return None
+    kv_heads = mixer.kv_heads
+    if kv_heads % size and size % kv_heads:
+        return f"neither divides the {kv_heads} KV heads nor is a multiple of them"
+    if size > kv_heads and shape.model_type in _NEVER_REPLICATED:
+        return f"is above the {kv_heads} KV heads, which the engine does not replicate here"
     return None
 
 
 def _check_context_parallel(shape: ModelShape, engine: EngineConfig) -> None:
-    """Decode context parallel uses the GPUs that hold replicated KV heads."""
+    """Check decode context parallel: it uses the GPUs that hold replicas of the cache."""
     size = engine.decode_context_parallel
-    for attention in {layer.attention for layer in shape.kinds}:
-        replicas = engine.tensor_parallel // attention.kv_heads
-        if not 1 <= size <= replicas or replicas < 2:
-            _refuse(
-                f"decodeContextParallel {size} must be at most tensorParallel / KV heads = "
-                f"{engine.tensor_parallel}/{attention.kv_heads}"
-            )
-        group = attention.heads // attention.kv_heads
-        if engine.tensor_parallel % size or group % size:
-            _refuse(
-                f"decodeContextParallel {size} must divide tensorParallel "
-                f"{engine.tensor_parallel} and the {group} query heads of each KV head"
-            )
+    if size < 1 or engine.tensor_parallel % size:
+        _refuse(f"decodeContextParallel {size} must divide tensorParallel {engine.tensor_parallel}")
+    for layer in shape.kinds:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention) and not mixer.window and not mixer.chunk:
+                _check_replicas(mixer, engine)
+            elif not isinstance(mixer, LatentAttention):
+                _refuse(
+                    f"decodeContextParallel {size} does not go with windows, chunks or recurrent "
+                    "layers; set it to 1"
+                )
+
+
+def _check_replicas(attention: Attention, engine: EngineConfig) -> None:
+    size = engine.decode_context_parallel
+    replicas = engine.tensor_parallel // attention.kv_heads
+    if size > replicas or replicas < 2:
+        _refuse(
+            f"decodeContextParallel {size} must be at most tensorParallel / KV heads = "
+            f"{engine.tensor_parallel}/{attention.kv_heads}"
+        )
+    group = attention.heads // attention.kv_heads
+    if group % size:
+        _refuse(f"decodeContextParallel {size} must divide the {group} query heads of each KV head")
 
 
 def _refuse(message: str) -> None:

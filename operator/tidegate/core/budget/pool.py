@@ -6,10 +6,11 @@ Equal to vLLM's own planner, integer for integer, for the models that it covers 
 from dataclasses import dataclass, field
 
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import draft, grouping, kv_layers, parallelism
 from tidegate.core.budget import groups as kv_groups
-from tidegate.core.budget import kv_layers, parallelism
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.groups import Group
+from tidegate.core.budget.reach import AllTokens, States
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
@@ -81,8 +82,18 @@ def layout(
             "spec.engine.maxModelLen",
         )
     parallelism.check(shape, engine)
-    stages = kv_layers.build(shape, engine, compute_capability)
-    groups = kv_groups.build(stages, engine.decode_context_parallel)
+    layers = kv_layers.build(shape, engine, compute_capability)
+    # Chunks and a draft that reads hidden states do not go with the hybrid manager.
+    hybrid = engine.hybrid_kv_cache and not (
+        layers.is_chunked and draft.reads_hidden_states(engine)
+    )
+    specs, grouped = grouping.group(
+        layers.specs,
+        packs=layers.are_packed,
+        hybrid=hybrid,
+        context_parallel=engine.decode_context_parallel,
+    )
+    groups = kv_groups.build(specs, layers.stage_of, engine.pipeline_parallel, grouped)
     return KVLayout(
         groups=groups,
         bytes_per_block=kv_groups.bytes_per_block(groups),
@@ -119,7 +130,7 @@ def pool_of(laid_out: KVLayout, available_kv_bytes: int) -> KVPool:
     usable_blocks = max(0, from_memory - 1)  # the engine keeps one block, the null block
     block_size = min(group.block_size for group in groups)
     return KVPool(
-        bytes_per_token=_bytes_per_token(groups),
+        bytes_per_token=_bytes_per_token(laid_out),
         block_size=block_size,
         bytes_per_block=laid_out.bytes_per_block,
         num_blocks=num_blocks,
@@ -145,10 +156,11 @@ def requests_of(pool: KVPool, prompt_tokens: int, output_tokens: int) -> int:
     return pool.num_blocks // blocks
 
 
-def _bytes_per_token(groups: tuple[Group, ...]) -> int:
-    """Return what a token takes on the fullest GPU while every group keeps it."""
-    stages = range(len(groups[0].bytes_per_block))
-    return max(
-        sum(group.bytes_per_block[stage] // group.block_size for group in groups)
-        for stage in stages
-    )
+def _bytes_per_token(laid_out: KVLayout) -> int:
+    """Return what one more token of a long request takes on the fullest GPU.
+
+    Groups that hold all tokens count; where none does, those with a window, while it fills.
+    """
+    growing = [group for group in laid_out.groups if isinstance(group.reach, AllTokens)]
+    growing = growing or [g for g in laid_out.groups if not isinstance(g.reach, States)]
+    return sum(max(laid_out.bytes_per_block) // group.block_size for group in growing)

@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.core.budget import config_keys, feed_forward, quantization, structure
+from tidegate.core.budget import (
+    config_keys,
+    feed_forward,
+    quantization,
+    recurrent_config,
+    structure,
+)
 from tidegate.core.budget.feed_forward import MLP
+from tidegate.core.budget.mixers import Attention, AttentionMixer, Mixer
 from tidegate.core.budget.quantization import Quantization
+from tidegate.core.budget.recurrent import Recurrent
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_HEADS = ("num_attention_heads", "n_head", "n_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
-# The engine takes the first that is present (its model configuration's own order).
-_KV_HEADS = (
-    "n_head_kv",
-    "num_kv_heads",
-    "num_key_value_heads",
-    "multi_query_group_num",
-    "num_attention_groups",
-)
 _LENGTHS = (
     "max_position_embeddings",
     "n_positions",
@@ -33,26 +32,26 @@ _LENGTHS = (
     "seq_len",
 )
 _TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
-_DRAFT_LAYERS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
-_DTYPES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
-# Where config.json is silent, the engine's model library fills these in (transformers 5).
-_LIBRARY_KV_HEADS = {
-    "mistral": 8,
-    "mixtral": 8,
-    "phimoe": 8,
-    "qwen2": 32,
-    "qwen3": 32,
-    "qwen3_moe": 4,
-    "glm": 2,
-    "glm4": 2,
-    "starcoder2": 2,
-    "seed_oss": 8,
-    "smollm3": 4,
+# An abridged config.json may give the text part under the wrapper's own type.
+_TEXT_TYPES = {
+    "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "llama4": "llama4_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "kimi_k25": "kimi_k2",
 }
-_LIBRARY_HEAD_DIM = {"qwen3": 128, "glm": 128, "glm4": 128, "seed_oss": 128, "ernie4_5": 128}
-_TIED_BY_DEFAULT = ("gemma", "cohere", "gpt2", "opt", "bloom", "falcon", "starcoder2", "smollm3")
+_DRAFT_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+_DRAFT_LAYERS_BY_DEFAULT = {"qwen3_next": 1, "qwen3_5_text": 1, "qwen3_5_moe_text": 1}
+_DTYPES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
+_TIED_BY_DEFAULT = (
+    *("gemma", "cohere", "gpt2", "opt", "bloom", "falcon", "starcoder2", "smollm3"),
+    *("lfm2", "mamba"),
+)
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM")
 _LENGTH_WHEN_UNKNOWN = 2048
+_MOST_LAYERS = 10_000
 # Scalings whose length config.json already contains; the engine multiplies by the others' factor.
 _LENGTH_IS_SCALED = (
     "su",
@@ -62,29 +61,24 @@ _LENGTH_IS_SCALED = (
     "deepseek_yarn",
     "deepseek_llama_scaling",
 )
-
-
-@dataclass(frozen=True)
-class FullAttention:
-    """Attention of a layer over all tokens so far: MHA, GQA or MQA by its number of KV heads."""
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    value_head_dim: int
-    has_bias: bool = False
-
-
-# Further kinds of attention join here.
-Attention = FullAttention
+# Wrappers whose images attend in both directions; the engine then needs backends that can.
+_IMAGES_ATTEND_BOTH_WAYS = ("gemma3", "paligemma", "molmo2", "bagel", "moondream3")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of the decoder; `mlp` is None where the config does not tell its size."""
+    """One layer of the decoder: what it mixes tokens with, and its feed-forward part.
 
-    attention: Attention
+    `mlp` is None where the config does not tell its size.
+    """
+
+    mixers: tuple[Mixer, ...]
     mlp: MLP | None
+
+    @property
+    def attention(self) -> Attention | None:
+        """The attention with keys and values of each head; None where the layer has none."""
+        return next((mixer for mixer in self.mixers if isinstance(mixer, Attention)), None)
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,11 @@ class ModelShape:
     """A decoder-only model, layer by layer.
 
     `hidden_size` and `vocab_size` are None where the config (an abridged one) does not tell them;
-    the KV cache needs neither. `draft_layers` are the layers for multi-token prediction that the
-    checkpoint brings along. `vision` is the config of the vision tower.
+    the KV cache needs neither. `mtp_layers` are the layers for multi-token prediction that the
+    checkpoint brings along. `state_dtype` is what recurrent layers keep their state in, None for
+    the model's own. `layer_embedding_elements` are embeddings that layers have for themselves.
+    `vision` is the config of the vision tower, `images_both_ways` says that its
+    tokens attend to each other in both directions.
     """
 
     architecture: str
@@ -104,20 +101,35 @@ class ModelShape:
     tied_embeddings: bool
     layers: tuple[Layer, ...]
     max_model_len: int
-    draft_layers: int = 0
+    mtp_layers: tuple[Layer, ...] = ()
     draft_vocab_size: int | None = None
     quantization: Quantization | None = None
     vision: Mapping[str, Any] | None = None
+    state_dtype: str | None = None
+    caps_scores: bool = False
+    layer_embedding_elements: int = 0
+    images_both_ways: bool = False
 
     @property
     def layer_count(self) -> int:
         """Number of decoder layers, the draft's not included."""
         return len(self.layers)
 
+    @property
+    def draft_layers(self) -> int:
+        """Number of layers for multi-token prediction."""
+        return len(self.mtp_layers)
+
     @cached_property
     def kinds(self) -> tuple[Layer, ...]:
         """The layers that differ from each other, in order: few, so that sums go over them."""
         return tuple(dict.fromkeys(self.layers))
+
+    @cached_property
+    def recurrent(self) -> tuple[Recurrent, ...]:
+        """The recurrent mixers that differ from each other; empty if there are none."""
+        mixers = (mixer for layer in self.kinds for mixer in layer.mixers)
+        return tuple(dict.fromkeys(one for one in mixers if not isinstance(one, AttentionMixer)))
 
     @cached_property
     def kind_of(self) -> tuple[int, ...]:
@@ -139,12 +151,12 @@ def read(config: Mapping[str, Any]) -> ModelShape:
             MODEL_NOT_SIZED names the keys of a structure that the rules do not cover.
     """
     text = _text_config(config)
-    model_type = config_keys.text(text, "model_type") or ""
-    structure.require_full_attention(text, model_type)
-    attention = _attention(text, model_type)
-    layers = config_keys.required(text, _LAYERS)
-    if layers > 10_000:
-        config_keys.invalid("num_hidden_layers", f"must be at most 10000, not {layers}")
+    named_type = config_keys.text(text, "model_type") or ""
+    model_type = _TEXT_TYPES.get(named_type, named_type)
+    count = _layer_count(text)
+    mlps = feed_forward.read(text, model_type, count)
+    drafted = _draft_layer_count(text, model_type)
+    mixed = structure.read(text, model_type, count, drafted)
     return ModelShape(
         architecture=_architecture(config),
         model_type=model_type,
@@ -152,13 +164,45 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         hidden_size=config_keys.integer(text, _HIDDEN),
         vocab_size=config_keys.integer(text, ("vocab_size", "padded_vocab_size")),
         tied_embeddings=_tied(config, text, model_type),
-        layers=tuple(Layer(attention, mlp) for mlp in feed_forward.read(text, model_type, layers)),
+        layers=tuple(Layer(mixers, mlp) for mixers, mlp in zip(mixed.layers, mlps, strict=True)),
         max_model_len=_max_model_len(config, text),
-        draft_layers=config_keys.integer(text, _DRAFT_LAYERS, at_least=0) or 0,
+        mtp_layers=tuple(Layer(mixers, mlps[-1]) for mixers in mixed.draft),
         draft_vocab_size=config_keys.integer(text, ("draft_vocab_size",)),
         quantization=quantization.read(config, text),
         vision=config_keys.mapping(config, "vision_config"),
+        state_dtype=recurrent_config.state_dtype(text, model_type),
+        layer_embedding_elements=count * _layer_embedding(text),
+        caps_scores=bool(text.get("attn_logit_softcapping")),
+        images_both_ways=_images_both_ways(config, text),
     )
+
+
+def _layer_count(text: Mapping[str, Any]) -> int:
+    layers = config_keys.required(text, _LAYERS)
+    if layers > _MOST_LAYERS:
+        config_keys.invalid("num_hidden_layers", f"must be at most {_MOST_LAYERS}, not {layers}")
+    return layers
+
+
+def _draft_layer_count(text: Mapping[str, Any], model_type: str) -> int:
+    layers = config_keys.integer(text, _DRAFT_LAYERS, at_least=0)
+    if layers is None:
+        return _DRAFT_LAYERS_BY_DEFAULT.get(model_type, 0)
+    if layers > _MOST_LAYERS:
+        config_keys.invalid("num_nextn_predict_layers", f"must be at most {_MOST_LAYERS}")
+    return layers
+
+
+def _layer_embedding(text: Mapping[str, Any]) -> int:
+    """Return the elements of the embeddings that every layer has for itself."""
+    width = config_keys.integer(text, ("hidden_size_per_layer_input",), at_least=0) or 0
+    return width * (config_keys.integer(text, ("vocab_size_per_layer_input",)) or 0)
+
+
+def _images_both_ways(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
+    if config.get("model_type") in _IMAGES_ATTEND_BOTH_WAYS:
+        return True
+    return text.get("use_bidirectional_attention") == "vision"
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -203,41 +247,6 @@ def _tied(config: Mapping[str, Any], text: Mapping[str, Any], model_type: str) -
     default = model_type.startswith(_TIED_BY_DEFAULT)
     outer = config_keys.flag(config, "tie_word_embeddings", default)
     return config_keys.flag(text, "tie_word_embeddings", outer)
-
-
-def _attention(text: Mapping[str, Any], model_type: str) -> FullAttention:
-    heads = config_keys.required(text, _HEADS)
-    kv_heads = _kv_heads(text, model_type, heads)
-    head_dim = _head_dim(text, model_type, heads)
-    if kv_heads > heads or heads % kv_heads:
-        config_keys.invalid(
-            config_keys.present(text, _KV_HEADS) or "num_key_value_heads",
-            f"({kv_heads}) must divide num_attention_heads ({heads})",
-        )
-    has_bias = config_keys.flag(text, "attention_bias", model_type.startswith("qwen2"))
-    return FullAttention(heads, kv_heads, head_dim, head_dim, has_bias)
-
-
-def _kv_heads(text: Mapping[str, Any], model_type: str, heads: int) -> int:
-    if config_keys.flag(text, "multi_query") and not config_keys.flag(
-        text, "new_decoder_architecture"
-    ):
-        return 1
-    return config_keys.integer(text, _KV_HEADS) or _LIBRARY_KV_HEADS.get(model_type, heads)
-
-
-def _head_dim(text: Mapping[str, Any], model_type: str, heads: int) -> int:
-    explicit = config_keys.integer(
-        text, ("head_dim", "hidden_size_per_head", "kv_channels"), at_least=0
-    )
-    if explicit:
-        return explicit
-    if model_type in _LIBRARY_HEAD_DIM:
-        return _LIBRARY_HEAD_DIM[model_type]
-    head_dim = config_keys.required(text, _HIDDEN) // heads
-    if head_dim == 0:
-        config_keys.invalid("num_attention_heads", "is larger than hidden_size")
-    return head_dim
 
 
 def _max_model_len(config: Mapping[str, Any], text: Mapping[str, Any]) -> int:

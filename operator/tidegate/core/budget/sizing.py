@@ -157,7 +157,7 @@ def _because(sizing: Sizing, case: Case, workload: Workload | None) -> tuple[str
     """Return the sentences that led to the numbers, in the order of the arithmetic."""
     budget, planned, engine = sizing.budget, sizing.pool, case.engine
     sentences = [
-        explain.kv_heads(case.shape, engine),
+        explain.division(case.shape, engine),
         explain.bytes_of_token(case.shape, engine, planned),
         explain.card(case.gpu, case.safety_line, sizing.gpu_memory_utilization),
         explain.lines(budget.weights, budget.activations, budget.cuda_graphs, budget.runtime),

@@ -1,6 +1,7 @@
 """Does a prefill/decode split pay: the time to move a prompt's KV beside the time to compute it."""
 
 from tidegate.core.budget import bands, weights
+from tidegate.core.budget.mixers import Attention, AttentionMixer, CompressedAttention
 from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
@@ -29,12 +30,21 @@ def prefill_seconds(
     if counted is None or not gpu.bf16_flops:
         return None
     active, _ = counted
-    pairs = tokens * tokens / 2
     scores = sum(
-        2 * layer.attention.heads * (layer.attention.head_dim + layer.attention.value_head_dim)
+        2 * mixer.score_dims * _pairs(mixer, tokens)
         for layer in shape.layers
+        for mixer in layer.mixers
+        if isinstance(mixer, AttentionMixer)
     )
-    operations = 2 * active * tokens + scores * pairs
+    operations = 2 * active * tokens + scores
     seconds_at_full_rate = operations / (gpu.bf16_flops * tensor_parallel)
     efficiency = bands.term("prefill_efficiency")
     return seconds_at_full_rate / efficiency.high, seconds_at_full_rate / efficiency.low
+
+
+def _pairs(mixer: AttentionMixer, tokens: int) -> float:
+    """Return the pairs of tokens of a prompt that a layer scores."""
+    bound = mixer.window or mixer.chunk if isinstance(mixer, Attention) else None
+    if isinstance(mixer, CompressedAttention):
+        bound = mixer.window + tokens // mixer.ratio if mixer.ratio > 1 else mixer.window
+    return tokens * min(tokens / 2, bound or tokens)

@@ -1,15 +1,17 @@
 """Bytes of a model's weights on each GPU, by pipeline stage."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tidegate.api.figures import Figure, estimated, measured
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import bands, config_keys, parallelism, quantization
+from tidegate.core.budget import bands, config_keys, mixer_weights, parallelism, quantization
 from tidegate.core.budget.draft import Draft
 from tidegate.core.budget.engine_config import EngineConfig
-from tidegate.core.budget.feed_forward import Dense
+from tidegate.core.budget.feed_forward import Absent, Dense, Experts
+from tidegate.core.budget.mixers import AttentionMixer, LatentAttention, Mixer
 from tidegate.core.budget.quantization import Quantization
 from tidegate.core.budget.shape import Layer, ModelShape, element_bytes
 from tidegate.errors import Refused
@@ -20,7 +22,11 @@ _BYTES_FIELD = "spec.model.weights.bytes"
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What a weight costs: bytes of an element by what it belongs to, and the division."""
+    """What a weight costs: bytes of an element by what it belongs to, and the division.
+
+    Routed experts are divided over `expert_ranks` GPUs: whole experts with expert parallel,
+    slices of each else.
+    """
 
     dtype_bytes: int
     attention: float
@@ -29,6 +35,8 @@ class _Sizes:
     hidden: int
     vocabulary: int
     tensor_parallel: int
+    expert_ranks: int = 1
+    whole_experts: bool = False
 
 
 def of(
@@ -84,14 +92,11 @@ def parameters(shape: ModelShape) -> tuple[int, int] | None:
     one = _Sizes(1, 1, 1, 1, shape.hidden_size, shape.vocab_size, 1)
     every = sum(_layer(layer, one) for layer in shape.layers) + _embedding(one)
     idle = sum(
-        (layer.mlp.experts - layer.mlp.experts_per_token)
-        * 3
-        * layer.mlp.intermediate_size
-        * shape.hidden_size
+        (layer.mlp.experts - layer.mlp.experts_per_token) * _one_expert(layer.mlp, one)
         for layer in shape.layers
-        if layer.mlp is not None and not isinstance(layer.mlp, Dense)
+        if isinstance(layer.mlp, Experts)
     )
-    return round(every) - idle, round(every)
+    return round(every - idle), round(every)
 
 
 def _stages(shape: ModelShape, engine: EngineConfig, dtype: str) -> list[float]:
@@ -103,7 +108,8 @@ def _stages(shape: ModelShape, engine: EngineConfig, dtype: str) -> list[float]:
         for stage in parallelism.stages(shape.layer_count, engine.pipeline_parallel)
     ]
     embedding = _embedding(sizes)
-    stages[0] += embedding + _rotary_cache(shape, dtype)
+    beside = shape.layer_embedding_elements * sizes.dtype_bytes / sizes.tensor_parallel
+    stages[0] += embedding + beside + _rotary_cache(shape, dtype)
     shares_it = shape.tied_embeddings and len(stages) == 1
     stages[-1] += 0 if shares_it else embedding
     return stages
@@ -134,6 +140,8 @@ def _sizes(shape: ModelShape, engine: EngineConfig, dtype: str) -> _Sizes:
         hidden=shape.hidden_size,
         vocabulary=shape.vocab_size,
         tensor_parallel=engine.tensor_parallel,
+        expert_ranks=engine.tensor_parallel * engine.data_parallel,
+        whole_experts=engine.expert_parallel,
     )
 
 
@@ -152,34 +160,40 @@ def _quantization(shape: ModelShape, engine: EngineConfig) -> Quantization | Non
 
 
 def _layer(layer: Layer, sizes: _Sizes) -> float:
-    return _attention(layer, sizes) + _feed_forward(layer, sizes) + 2 * _norm(sizes)
+    mixed = sum(_mixer(mixer, sizes) for mixer in layer.mixers)
+    return mixed + _feed_forward(layer, sizes) + 2 * _norm(sizes)
 
 
 def _norm(sizes: _Sizes) -> int:
     return sizes.hidden * sizes.dtype_bytes
 
 
-def _attention(layer: Layer, sizes: _Sizes) -> float:
-    attention = layer.attention
-    heads = attention.heads // sizes.tensor_parallel
-    kv_heads = parallelism.kv_heads_per_gpu(attention.kv_heads, sizes.tensor_parallel)
-    both = attention.head_dim + attention.value_head_dim
-    elements = sizes.hidden * (heads + kv_heads) * both
-    bias = heads * attention.head_dim + kv_heads * both if attention.has_bias else 0
-    return elements * sizes.attention + bias * sizes.dtype_bytes
+def _mixer(mixer: Mixer, sizes: _Sizes) -> float:
+    counted = mixer_weights.count(mixer, sizes.hidden, sizes.tensor_parallel)
+    return counted.quantised * sizes.attention + counted.plain * sizes.dtype_bytes
 
 
 def _feed_forward(layer: Layer, sizes: _Sizes) -> float:
     mlp = layer.mlp
     if mlp is None:
         _lacks("intermediate_size")
+    if isinstance(mlp, Absent):
+        return 0
     if isinstance(mlp, Dense):
         dense = mlp.projections * sizes.hidden * mlp.intermediate_size * sizes.dense
         return dense / sizes.tensor_parallel
-    one_expert = 3 * sizes.hidden * mlp.intermediate_size
-    shared = 3 * sizes.hidden * mlp.shared_intermediate_size
-    divided = mlp.experts * one_expert * sizes.experts + shared * sizes.dense
-    return divided / sizes.tensor_parallel + mlp.experts * sizes.hidden * sizes.dtype_bytes
+    experts: float = mlp.experts / sizes.expert_ranks
+    if sizes.whole_experts:
+        experts = math.ceil(experts)
+    shared = mlp.projections * sizes.hidden * mlp.shared_intermediate_size * sizes.dense
+    latent = 2 * sizes.hidden * (mlp.latent_size or 0) * sizes.dense
+    router = mlp.experts * sizes.hidden * sizes.dtype_bytes
+    return experts * _one_expert(mlp, sizes) + shared / sizes.tensor_parallel + latent + router
+
+
+def _one_expert(mlp: Experts, sizes: _Sizes) -> float:
+    width = mlp.latent_size or sizes.hidden
+    return mlp.projections * width * mlp.intermediate_size * sizes.experts
 
 
 def _embedding(sizes: _Sizes) -> float:
@@ -188,9 +202,14 @@ def _embedding(sizes: _Sizes) -> float:
 
 
 def _rotary_cache(shape: ModelShape, dtype: str) -> int:
-    """Return the cosines and sines that are kept for every position."""
-    head_dim = shape.layers[0].attention.head_dim
-    return shape.max_model_len * head_dim * element_bytes(dtype)
+    """Return the cosines and sines that are kept for every position, of each size of heads."""
+    dims = {
+        mixer.rope_dim if isinstance(mixer, LatentAttention) else mixer.head_dim
+        for layer in shape.kinds
+        for mixer in layer.mixers
+        if isinstance(mixer, AttentionMixer)
+    }
+    return shape.max_model_len * sum(dims) * element_bytes(dtype)
 
 
 def _vision(shape: ModelShape, dtype: str) -> Figure | None:

@@ -4,7 +4,7 @@ Nothing here is guessed: what is absent takes the default of that version on tha
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from tidegate.facts.gpus import Gpu
 
 _AUTO = -1
 _NO_GRAPHS = ("NONE", 0)
+_WINDOWS = "sliding_window"  # all layers with one, among the layers to skip
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,19 @@ def settle(
             quantization=arguments.get("quantization"),
             kv_cache_dtype=_kv_cache_dtype(arguments, engine),
             kv_cache_skip_layers=_skip_layers(arguments),
+            kv_cache_skip_windows=_WINDOWS in _skipped(arguments),
             block_size=_positive(arguments, "block-size"),
+            mamba_block_size=_positive(arguments, "mamba-block-size"),
+            mamba_cache_dtype=arguments.get("mamba-cache-dtype", "auto"),
+            mamba_ssm_cache_dtype=arguments.get("mamba-ssm-cache-dtype", "auto"),
+            hybrid_kv_cache=not arguments.get("disable-hybrid-kv-cache-manager", False),
             tensor_parallel=_parallel(arguments, "tensor-parallel-size"),
             pipeline_parallel=_parallel(arguments, "pipeline-parallel-size"),
+            data_parallel=_parallel(arguments, "data-parallel-size"),
+            expert_parallel=arguments.get("enable-expert-parallel", False),
             decode_context_parallel=_parallel(arguments, "decode-context-parallel-size"),
             prefix_caching=arguments.get("enable-prefix-caching", True),
+            enable_chunked_prefill=arguments.get("enable-chunked-prefill", True),
             enforce_eager=_is_eager(arguments),
             attention_backend=_attention_backend(arguments, engine),
             async_scheduling=arguments.get("async-scheduling", None if may_be_async else False),
@@ -126,11 +135,18 @@ def _kv_cache_dtype(arguments: Mapping[str, Any], engine: Engine) -> str:
 
 
 def _skip_layers(arguments: Mapping[str, Any]) -> tuple[int, ...]:
-    layers = arguments.get("kv-cache-dtype-skip-layers") or []
+    layers = [layer for layer in _skipped(arguments) if layer != _WINDOWS]
     for layer in layers:
         if not (layer.isascii() and layer.isdecimal() and len(layer) < 6):
-            _refuse("kv-cache-dtype-skip-layers", f"{layer!r:.60} is no number of a layer")
+            _refuse(
+                "kv-cache-dtype-skip-layers",
+                f"{layer!r:.60} is no number of a layer; give numbers, or {_WINDOWS}",
+            )
     return tuple(sorted({int(layer) for layer in layers}))
+
+
+def _skipped(arguments: Mapping[str, Any]) -> Sequence[str]:
+    return arguments.get("kv-cache-dtype-skip-layers") or ()
 
 
 def _is_eager(arguments: Mapping[str, Any]) -> bool:

@@ -23,7 +23,6 @@ _UNCOUNTED = {
     "compilation-config": "what it changes of CUDA graphs is not counted, save cudagraph_mode NONE",
     "cpu-offload-gb": "the weights that it moves to the host still count on the GPU",
     "cudagraph-capture-sizes": "CUDA graphs are counted for the engine's own ladder of sizes",
-    "data-parallel-size": "experts count as divided by tensor parallel alone",
     "enable-dbo": "the buffers of two micro-batches are not counted",
     "enable-eplb": "redundant experts are not counted",
     "enable-lora": "the adapters' slots are not counted",

@@ -97,6 +97,10 @@ def _case(row: dict[str, Any], configs: dict[str, Any], available_bytes: int) ->
     for name, value in engine.items():
         if name == "speculative":
             args["speculative-config"] = _speculative(value, configs)
+        elif name == "hybrid_kv_cache":
+            args["disable-hybrid-kv-cache-manager"] = not value
+        elif name == "kv_cache_skip_windows":
+            args["kv-cache-dtype-skip-layers"] = ["sliding_window"]
         else:
             args[_ARGS.get(name, name.replace("_", "-"))] = value
     return {

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.core.budget import backends
-from tidegate.core.budget.backends import Demand
+from tidegate.core.budget.demand import Demand
 from tidegate.errors import Refused
 
 AMPERE, ADA, HOPPER, BLACKWELL, TURING = (8, 0), (8, 9), (9, 0), (10, 0), (7, 5)
@@ -76,4 +76,4 @@ def test_large_heads_have_kernels_with_larger_pages(
     demand = Demand(head_dim, "bfloat16", kv_cache_dtype, capability)
     chosen = backends.choose(demand, None, asked)
 
-    assert backends.preferred_block_size((chosen,), demand) == block_size
+    assert backends.preferred_block_size([(chosen, demand)]) == block_size

@@ -11,7 +11,7 @@ from tidegate.errors import Refused
 
 
 def _attention(config):
-    return shape.read(config).layers[0].attention
+    return shape.read(config).layers[0].mixers[0]
 
 
 @pytest.mark.parametrize(
@@ -63,26 +63,11 @@ def test_a_multimodal_wrapper_is_read_through_its_text_config(llama_8b):
     assert read.vision == {"hidden_size": 1024}
 
 
-def test_a_window_that_is_switched_off_is_no_window(llama_8b):
-    read = shape.read(
-        llama_8b
-        | {"model_type": "qwen2", "sliding_window": 131072, "use_sliding_window": False}
-        | {"max_window_layers": 28}
-    )
-
-    assert read.layer_count == 32
-
-
-def test_qwen_needs_no_flag_for_its_window_to_be_off(llama_8b):
-    assert shape.read(llama_8b | {"model_type": "qwen2", "sliding_window": 4096})
-
-
 @pytest.mark.parametrize(
     ("extra", "named"),
     [
-        ({"sliding_window": 4096}, "sliding_window"),
-        ({"sliding_window": 4096, "use_sliding_window": True}, "sliding_window"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
+        ({"layer_types": ["full_attention", "global_attention"] * 16}, "layer_types"),
+        ({"layer_types": ["linear_attention"] * 32}, "model_type"),
         ({"kv_lora_rank": 512}, "kv_lora_rank"),
         ({"attention_chunk_size": 8192}, "attention_chunk_size"),
         ({"mamba_d_state": 128}, "mamba_d_state"),
@@ -101,12 +86,6 @@ def test_a_structure_that_is_not_covered_is_refused_by_its_key(llama_8b, extra, 
 
     assert refused.value.reason == Reason.MODEL_NOT_SIZED
     assert named in refused.value.message
-
-
-def test_mistral_without_a_word_about_its_window_has_the_librarys_window(llama_8b):
-    with pytest.raises(Refused, match="window of 4096"):
-        shape.read(llama_8b | {"model_type": "mistral"})
-    assert shape.read(llama_8b | {"model_type": "mistral", "sliding_window": None})
 
 
 @pytest.mark.parametrize(
@@ -143,10 +122,13 @@ def test_keys_that_leave_the_cache_as_it_is_do_no_harm(llama_8b, harmless):
         ({"torch_dtype": 16}, "torch_dtype"),
         ({"architectures": "LlamaForCausalLM"}, "architectures"),
         ({"layer_types": "full_attention"}, "layer_types"),
+        ({"layer_types": ["full_attention"] * 31}, "layer_types"),
         ({"rope_scaling": [2]}, "rope_scaling"),
         ({"rope_scaling": {"type": "linear", "factor": float("nan")}}, "rope_scaling"),
         ({"rope_scaling": {"type": "linear", "factor": "2"}}, "rope_scaling"),
         ({"use_sliding_window": "no", "sliding_window": 4}, "use_sliding_window"),
+        ({"sliding_window": -1}, "sliding_window"),
+        ({"num_nextn_predict_layers": 10**6}, "num_nextn_predict_layers"),
         ({"quantization_config": 4}, "quantization_config"),
     ],
 )

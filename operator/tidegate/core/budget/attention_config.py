@@ -1,0 +1,225 @@
+"""The attention of each layer, by config.json: heads, their sizes, and what may differ by layer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidegate.core.budget import config_keys, layer_kinds
+from tidegate.core.budget.layer_kinds import Kind
+from tidegate.core.budget.mixers import Attention
+
+_HEADS = ("num_attention_heads", "n_head", "n_heads")
+_HIDDEN = ("hidden_size", "n_embd", "d_model")
+# The engine takes the first that is present (its model configuration's own order).
+_KV_HEADS = (
+    "n_head_kv",
+    "num_kv_heads",
+    "num_key_value_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+)
+# Where config.json is silent, the engine's model library fills these in (transformers 5).
+_LIBRARY_KV_HEADS = {
+    "mistral": 8,
+    "mixtral": 8,
+    "phimoe": 8,
+    "qwen2": 32,
+    "qwen3": 32,
+    "qwen3_moe": 4,
+    "qwen3_next": 2,
+    "glm": 2,
+    "glm4": 2,
+    "starcoder2": 2,
+    "seed_oss": 8,
+    "smollm3": 4,
+    "gpt_oss": 8,
+    "jamba": 8,
+    "lfm2": 8,
+    "falcon_h1": 8,
+    "nemotron_h": 8,
+    "gemma2": 4,
+    "gemma3_text": 4,
+    "gemma3n_text": 2,
+    "gemma4_text": 4,
+}
+_LIBRARY_HEAD_DIM = {
+    "qwen3": 128,
+    "glm": 128,
+    "glm4": 128,
+    "seed_oss": 128,
+    "ernie4_5": 128,
+    "gemma2": 256,
+    "gemma3_text": 256,
+    "gemma3n_text": 256,
+    "gemma4_text": 256,
+    "qwen3_next": 256,
+    "qwen3_5_text": 256,
+    "qwen3_5_moe_text": 256,
+    "nemotron_h": 128,
+    "llama4_text": 128,
+    "gpt_oss": 64,
+    "cwm": 128,
+    "afmoe": 128,
+}
+_HEAD_DIM = ("head_dim", "hidden_size_per_head", "kv_channels")
+_SHARES_KV = {"gemma3n_text": 15, "gemma4_text": 0}  # layers that do, by default
+_WITH_SINKS = ("gpt_oss",)
+_GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe")
+_HAS_GLOBAL_HEADS = ("gemma4_text",)
+_HAS_WINDOW_HEADS = ("mimo_v2", "mimo_v2_flash")
+_WINDOW_HEAD_KEYS = (
+    "swa_num_attention_heads",
+    "swa_num_key_value_heads",
+    "swa_head_dim",
+    "swa_v_head_dim",
+)
+
+
+def keys_of(model_type: str) -> frozenset[str]:
+    """Return the keys about attention that are understood for a model type."""
+    keys: set[str] = set()
+    if model_type in _SHARES_KV:
+        keys.add("num_kv_shared_layers")
+    if model_type in _HAS_GLOBAL_HEADS:
+        keys |= {"global_head_dim", "num_global_key_value_heads"}
+    if model_type in _HAS_WINDOW_HEADS:
+        keys |= {"v_head_dim", "attention_chunk_size", *_WINDOW_HEAD_KEYS}
+        keys |= {"add_swa_attention_sink_bias", "add_full_attention_sink_bias"}
+    if model_type == "nemotron_h":
+        keys.add("attention_head_dim")
+    if model_type == "granite":
+        keys.add("attention_sinks")
+    return frozenset(keys)
+
+
+def read(
+    text: Mapping[str, Any], model_type: str, kinds: Sequence[Kind]
+) -> Callable[[Kind, int], Attention | None]:
+    """Return a function from a layer's kind and index to its attention, None if it has none.
+
+    Raises:
+        Refused: a key is missing or makes no sense.
+    """
+    if not any(kind in _WITH_ATTENTION for kind in kinds):
+        return lambda kind, index: None
+    by_kind = {
+        kind: _of_kind(text, model_type, kind)
+        for kind in (*dict.fromkeys(kinds), Kind.FULL, Kind.SLIDING)
+        if kind in _WITH_ATTENTION
+    }
+    shared = config_keys.integer(text, ("num_kv_shared_layers",), at_least=0)
+    first_shared = len(kinds) - (_SHARES_KV.get(model_type, 0) if shared is None else shared)
+    group_sizes = _group_sizes(text)
+
+    def attention(kind: Kind, index: int) -> Attention | None:
+        found = by_kind.get(kind)
+        if found is None:
+            return None
+        if group_sizes is not None and index < len(group_sizes):
+            found = replace(found, kv_heads=found.heads // group_sizes[index])
+        return replace(found, shares_kv=True) if first_shared <= index < len(kinds) else found
+
+    return attention
+
+
+_WITH_ATTENTION = (Kind.FULL, Kind.SLIDING, Kind.CHUNKED, Kind.BOTH)
+
+
+def _of_kind(text: Mapping[str, Any], model_type: str, kind: Kind) -> Attention:
+    attention = _plain(text, model_type)
+    if model_type in _HAS_GLOBAL_HEADS and kind is Kind.FULL:
+        attention = _with_global_heads(text, attention)
+    if model_type in _HAS_WINDOW_HEADS:
+        attention = _with_window_heads(text, attention, kind)
+    if kind is Kind.SLIDING:
+        return replace(attention, window=layer_kinds.window(text, model_type))
+    if kind is Kind.CHUNKED:
+        chunk = config_keys.required(text, ("attention_chunk_size",))
+        return replace(attention, chunk=chunk)
+    return attention
+
+
+def _plain(text: Mapping[str, Any], model_type: str) -> Attention:
+    heads = config_keys.required(text, _HEADS)
+    kv_heads = _kv_heads(text, model_type, heads)
+    head_dim = _head_dim(text, model_type, heads)
+    if kv_heads > heads or heads % kv_heads:
+        config_keys.invalid(
+            config_keys.present(text, _KV_HEADS) or "num_key_value_heads",
+            f"({kv_heads}) must divide num_attention_heads ({heads})",
+        )
+    return Attention(
+        heads,
+        kv_heads,
+        head_dim,
+        head_dim,
+        has_bias=config_keys.flag(text, "attention_bias", model_type.startswith("qwen2")),
+        has_sinks=model_type in _WITH_SINKS or config_keys.flag(text, "attention_sinks"),
+        is_gated=config_keys.flag(text, "attn_output_gate", model_type in _GATED),
+    )
+
+
+def _kv_heads(text: Mapping[str, Any], model_type: str, heads: int) -> int:
+    if config_keys.flag(text, "multi_query") and not config_keys.flag(
+        text, "new_decoder_architecture"
+    ):
+        return 1
+    return config_keys.integer(text, _KV_HEADS) or _LIBRARY_KV_HEADS.get(model_type, heads)
+
+
+def _head_dim(text: Mapping[str, Any], model_type: str, heads: int) -> int:
+    keys = (*_HEAD_DIM, "attention_head_dim") if model_type == "nemotron_h" else _HEAD_DIM
+    explicit = config_keys.integer(text, keys, at_least=0)
+    if explicit:
+        return explicit
+    if model_type in _LIBRARY_HEAD_DIM:
+        return _LIBRARY_HEAD_DIM[model_type]
+    head_dim = config_keys.required(text, _HIDDEN) // heads
+    if head_dim == 0:
+        config_keys.invalid("num_attention_heads", "is larger than hidden_size")
+    return head_dim
+
+
+def _with_global_heads(text: Mapping[str, Any], attention: Attention) -> Attention:
+    """Layers over all tokens have larger heads, and fewer of them where keys serve as values."""
+    head_dim = config_keys.integer(text, ("global_head_dim",)) or 512
+    kv_heads = None
+    if config_keys.flag(text, "attention_k_eq_v"):
+        kv_heads = config_keys.integer(text, ("num_global_key_value_heads",))
+    return replace(
+        attention,
+        head_dim=head_dim,
+        value_head_dim=head_dim,
+        kv_heads=kv_heads or attention.kv_heads,
+    )
+
+
+def _with_window_heads(text: Mapping[str, Any], attention: Attention, kind: Kind) -> Attention:
+    """Layers with a window have heads of their own; values are shorter than keys in all."""
+    if kind is not Kind.SLIDING:
+        values = config_keys.integer(text, ("v_head_dim",)) or attention.head_dim
+        sinks = config_keys.flag(text, "add_full_attention_sink_bias")
+        return replace(attention, value_head_dim=values, has_sinks=sinks)
+    heads, kv_heads, head_dim = (
+        config_keys.required(text, (key,)) for key in _WINDOW_HEAD_KEYS[:3]
+    )
+    return replace(
+        attention,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        value_head_dim=config_keys.integer(text, ("swa_v_head_dim",)) or head_dim,
+        has_sinks=config_keys.flag(text, "add_swa_attention_sink_bias"),
+    )
+
+
+def _group_sizes(text: Mapping[str, Any]) -> list[int] | None:
+    """Return the heads that share a KV head in each layer, where layers were searched for."""
+    blocks = text.get("block_configs")
+    if blocks is None:
+        return None
+    sizes = []
+    for block in blocks:
+        attention = config_keys.mapping(block, "attention") or {}
+        sizes.append(config_keys.integer(attention, ("n_heads_in_group",)) or 1)
+    return sizes
