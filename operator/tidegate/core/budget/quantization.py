@@ -18,6 +18,9 @@ _BY_FLAG = {
     "gptq": 0.5 + 2.5 / 128,
     "gptq_marlin": 0.5 + 2.5 / 128,
 }
+_MXFP4_BYTES = 0.5 + 1 / 32
+# Routed experts by `expert_dtype`, beside linear layers that are stored in another way.
+_EXPERT_BYTES = {"fp4": _MXFP4_BYTES, "fp8": 1.0}
 # modelopt's names for the type of the KV cache, as the engine spells them.
 _KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
@@ -26,12 +29,15 @@ _KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 class Quantization:
     """Weights of linear layers take `bytes_per_element`, scales included; embeddings do not.
 
-    `bytes_per_element` is None for a method whose sizes are not known.
+    `bytes_per_element` is None for a method whose sizes are not known, and `method` is empty where
+    the config says that experts are quantised and not how the rest is. Routed experts may have a
+    size of their own, `expert_bytes_per_element`.
     `kv_cache_dtype` is what the checkpoint asks of the engine's `auto`.
     """
 
     method: str
     bytes_per_element: float | None
+    expert_bytes_per_element: float | None = None
     quantizes_attention: bool = True
     experts_only: bool = False
     kv_cache_dtype: str | None = None
@@ -48,12 +54,14 @@ def read(config: Mapping[str, Any], text: Mapping[str, Any]) -> Quantization | N
         key = config_keys.present(part, ("quantization_config", "compression_config"))
         if key is not None and found is None:
             found = config_keys.mapping(part, key)
+    expert_bytes = _EXPERT_BYTES.get(str(text.get("expert_dtype")))
     if not found:
-        return None
+        return None if expert_bytes is None else Quantization("", None)
     method = str(found.get("quant_method", "")).lower()
     return Quantization(
         method=method,
         bytes_per_element=_bytes_per_element(method, found),
+        expert_bytes_per_element=expert_bytes,
         quantizes_attention=not _skips_attention(found),
         experts_only=method in ("mxfp4", "gpt_oss_mxfp4", "experts_int8"),
         kv_cache_dtype=_kv_cache_dtype(method, found),
@@ -70,7 +78,7 @@ def _bytes_per_element(method: str, found: Mapping[str, Any]) -> float | None:
     if method in ("fp8", "fbgemm_fp8"):
         return 1.0 + 4 / 128**2 if found.get("weight_block_size") else 1.0
     if method in ("mxfp4", "gpt_oss_mxfp4"):
-        return 0.5 + 1 / 32
+        return _MXFP4_BYTES
     if method == "bitsandbytes":
         return 1.0 if found.get("load_in_8bit") else 0.5 + 4 / 64
     if method.startswith("modelopt"):

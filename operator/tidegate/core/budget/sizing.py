@@ -56,8 +56,9 @@ class Budget:
 class Sizing:
     """What one pod of this configuration holds on this class of GPU, and why.
 
-    `gpu_memory_utilization` is to be rendered where `kv_cache_memory_bytes` is None; the latter
-    is set where the user gave a ceiling, and is then exactly that.
+    `kv_cache_memory_bytes` is the size that the engine is given for KV: the user's ceiling, or what
+    was measured; None where it profiles within `gpu_memory_utilization`. `is_measured` says that
+    an engine told the sum of all that it takes beside KV.
     """
 
     budget: Budget
@@ -67,6 +68,7 @@ class Sizing:
     because: tuple[str, ...]
     gpu_memory_utilization: float
     kv_cache_memory_bytes: int | None
+    is_measured: bool = False
 
 
 def size(
@@ -106,6 +108,7 @@ def size(
         because=(),
         gpu_memory_utilization=divided.utilization,
         kv_cache_memory_bytes=kv_cache_bytes,
+        is_measured=divided.is_measured,
     )
     because = _because(sizing, case, workload) + _doubts(sizing, case, divided, laid_out)
     return replace(sizing, because=because)

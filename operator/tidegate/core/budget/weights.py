@@ -122,26 +122,36 @@ def _sizes(shape: ModelShape, engine: EngineConfig, dtype: str) -> _Sizes:
         _lacks("vocab_size")
     size = element_bytes(dtype)
     found = _quantization(shape, engine)
-    quantized = size if found is None else found.bytes_per_element
-    if quantized is None:
-        raise Refused(
-            Reason.MODEL_NOT_SIZED,
-            f"weights quantised by {found.method if found else ''!r} have no known size; set "
-            f"{_BYTES_FIELD} to the size of the checkpoint",
-            _BYTES_FIELD,
-        )
+    quantized = size if found is None else _quantized_bytes(found)
     only_experts = found is not None and found.experts_only
     skips_attention = found is not None and not found.quantizes_attention
     return _Sizes(
         dtype_bytes=size,
         attention=size if only_experts or skips_attention else quantized,
         dense=size if only_experts else quantized,
-        experts=quantized,
+        experts=(found and found.expert_bytes_per_element) or quantized,
         hidden=shape.hidden_size,
         vocabulary=shape.vocab_size,
         tensor_parallel=engine.tensor_parallel,
         expert_ranks=engine.tensor_parallel * engine.data_parallel,
         whole_experts=engine.expert_parallel,
+    )
+
+
+def _quantized_bytes(found: Quantization) -> float:
+    if found.bytes_per_element is not None:
+        return found.bytes_per_element
+    if not found.method:
+        config_keys.invalid(
+            "quantization_config",
+            "is missing though expert_dtype is given, so the weights cannot be sized; add it, or "
+            f"set {_BYTES_FIELD}",
+        )
+    raise Refused(
+        Reason.MODEL_NOT_SIZED,
+        f"weights quantised by {found.method!r} have no known size; set {_BYTES_FIELD} to the "
+        "size of the checkpoint",
+        _BYTES_FIELD,
     )
 
 
