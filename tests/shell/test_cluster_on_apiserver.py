@@ -124,7 +124,10 @@ async def test_replicas_are_set_and_nothing_else_and_only_of_what_was_seen(api, 
         },
     }
     async with watching(api) as (cluster, _):
-        old = await cluster.apply(document)
+        await cluster.apply(document)
+        ref = Ref(namespace, "qwen")
+        await until(lambda: cluster.owned("Deployment", ref)[0].get("status"))  # it is at rest now
+        old = cluster.owned("Deployment", ref)[0]
         new = await cluster.scale(old, 3)
 
         assert new["spec"]["replicas"] == 3
