@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from tidegate.api.reasons import Reason
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
-from tidegate.core.command_line import batch_limits, speculation, uncounted
+from tidegate.core.command_line import batch_limits, hybrid, speculation, uncounted
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 from tidegate.facts.gpus import Gpu
@@ -77,7 +77,7 @@ def settle(
             mamba_block_size=_positive(arguments, "mamba-block-size"),
             mamba_cache_dtype=arguments.get("mamba-cache-dtype", "auto"),
             mamba_ssm_cache_dtype=arguments.get("mamba-ssm-cache-dtype", "auto"),
-            hybrid_kv_cache=not arguments.get("disable-hybrid-kv-cache-manager", False),
+            hybrid_kv_cache=hybrid.is_on(arguments, engine),
             tensor_parallel=_parallel(arguments, "tensor-parallel-size"),
             pipeline_parallel=_parallel(arguments, "pipeline-parallel-size"),
             data_parallel=_parallel(arguments, "data-parallel-size"),

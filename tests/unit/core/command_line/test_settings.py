@@ -109,3 +109,67 @@ def test_an_automatic_length_is_lowered_to_what_fits():
 def test_a_workload_longer_than_a_request_is_refused():
     with pytest.raises(Refused, match="4096"):
         sized.size({"max-model-len": 4096}, MODEL, ENGINE, H100, Workload(4000, 1000))
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_on"),
+    [
+        ({}, True),
+        ({"disable_hybrid_kv_cache_manager": True}, False),
+        ({"kv_transfer_config": {"kv_connector": "NixlConnector"}}, True),
+        ({"kv_transfer_config": {"kv_connector": "LMCacheConnectorV1"}}, False),
+        ({"kv_transfer_config": {"kv_connector": "OurOwnConnector"}}, True),
+        (
+            {
+                "kv_transfer_config": {
+                    "kv_connector": "MultiConnector",
+                    "kv_connector_extra_config": {
+                        "connectors": [
+                            {"kv_connector": "NixlConnector"},
+                            {"kv_connector": "LMCacheConnectorV1"},
+                        ]
+                    },
+                }
+            },
+            False,
+        ),
+    ],
+)
+def test_a_connector_without_hybrid_kv_turns_the_manager_off(flags, is_on):
+    assert settle(**flags).engine.hybrid_kv_cache is is_on
+
+
+def test_the_manager_cannot_be_asked_for_beside_such_a_connector():
+    with pytest.raises(Refused, match="LMCacheConnectorV1"):
+        settle(
+            disable_hybrid_kv_cache_manager=False,
+            kv_transfer_config={"kv_connector": "LMCacheConnectorV1"},
+        )
+
+
+def test_every_flag_that_shapes_the_pool_reaches_the_sizing():
+    engine = settle(
+        mamba_block_size=64,
+        mamba_cache_dtype="float32",
+        mamba_ssm_cache_dtype="float32",
+        kv_cache_dtype_skip_layers=["0", "31", "sliding_window"],
+        num_gpu_blocks_override=5000,
+        decode_context_parallel_size=2,
+        data_parallel_size=4,
+        enable_expert_parallel=True,
+        enable_prefix_caching=False,
+        enable_chunked_prefill=False,
+        async_scheduling=False,
+        block_size=32,
+    ).engine
+
+    assert engine.mamba_block_size == 64
+    assert engine.mamba_cache_dtype == engine.mamba_ssm_cache_dtype == "float32"
+    assert engine.kv_cache_skip_layers == (0, 31)
+    assert engine.kv_cache_skip_windows is True
+    assert engine.num_gpu_blocks_override == 5000
+    assert engine.decode_context_parallel == 2
+    assert (engine.data_parallel, engine.expert_parallel) == (4, True)
+    assert (engine.prefix_caching, engine.enable_chunked_prefill) == (False, False)
+    assert engine.async_scheduling is False
+    assert engine.block_size == 32
