@@ -270,3 +270,25 @@ async def test_a_pair_says_both_pools():
     await world.run()
     assert world.status()["pods"] == "prefill 1/1, decode 2/2"
     assert world.status()["mode"] == "PrefillDecode"
+
+
+async def test_what_may_disappoint_is_told_in_the_status_and_nothing_waits_for_it():
+    lengths = {"promptTokens": {"p95": 1000}, "outputTokens": {"p95": 1000}}
+    world = await serving(engine={"maxNumSeqs": 100}, workload=lengths)
+
+    [line] = world.status()["warnings"]
+    assert line.startswith("PreemptionLikely")
+    assert "engine.maxNumSeqs 32 fits" in line
+    assert world.ready("unified")
+
+
+async def test_an_offload_that_the_pods_may_not_have_stalls_with_the_number_that_they_may():
+    world = await serving()
+    before = templates(world)
+    limits = {"resources": {"limits": {"memory": "8Gi"}}}
+    world.apply(pools={"unified": limits}, kvCache={"offload": {"cpu": "64Gi"}})
+    await world.run()
+
+    assert world.condition("Stalled")["reason"] == "OffloadTooLarge"
+    assert "memory limit of 8Gi" in world.condition("Stalled")["message"]
+    assert templates(world) == before

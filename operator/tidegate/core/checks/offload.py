@@ -3,6 +3,8 @@
 from tidegate.api.quantities import parse_quantity, spell_bytes
 from tidegate.api.reasons import Reason
 from tidegate.core import host_memory
+from tidegate.core.budget import groups as kv_groups
+from tidegate.core.budget.groups import Group
 from tidegate.core.checks import nearest, speed
 from tidegate.core.checks.subject import Slice
 from tidegate.core.checks.verdict import Change, Severity, Value, Verdict, between, size
@@ -72,17 +74,20 @@ def offload_is_not_requested(at: Slice) -> Verdict | None:
 
 
 def offload_needs_prefix_caching(at: Slice) -> Verdict | None:
-    """With several groups of layers the engine finds offloaded blocks by the hashes of prefixes."""
-    several = len(at.entry.sizing.pool.groups) > 1
-    if not _offloads(at) or at.entry.engine.prefix_caching or not several:
+    """Recurrent layers' blocks and attention's are cut alike only where prefixes are cached.
+
+    The engine compares them at its start, when it looks for offloaded blocks by their hashes.
+    """
+    is_recurrent = any(_keeps_state(group) for group in at.entry.sizing.pool.groups)
+    if not _offloads(at) or at.entry.engine.prefix_caching or not is_recurrent:
         return None
     field = "spec.engine.prefixCaching"
     return _of(
         at,
         Reason.OFFLOAD_UNSUPPORTED,
         Severity.REFUSE,
-        "the engine does not start with offload and without prefix caching for a model whose "
-        "layers keep KV in different ways",
+        "the engine does not start with offload and without prefix caching for a model with "
+        "recurrent layers",
         field,
         tuple(nearest.change(field, [True], at.with_field, lambda _: "works")),
     )
@@ -121,8 +126,8 @@ def _price(at: Slice) -> str:
     each = at.entry.sizing.pool.bytes_per_token * at.entry.gpus
     holds = host_memory.offload_bytes(at.spec) // max(1, each)
     return (
-        f"{size(host_memory.offload_bytes(at.spec))} of host memory hold {holds:,} tokens; a "
-        f"context of {tokens:,} comes back in {between(*loaded)}, beside {between(*computed)} of "
+        f"{size(host_memory.offload_bytes(at.spec))} of host memory hold at least {holds:,} tokens; "
+        f"a context of {tokens:,} comes back in {between(*loaded)}, beside {between(*computed)} of "
         "computing it again"
     )
 
@@ -141,6 +146,11 @@ def _less(at: Slice, there: int, pods: int) -> tuple[Change, ...]:
     gibs = ((there - 1) // pods - other) // _GIB
     values: list[Value] = [f"{gibs}Gi"] if gibs > 0 else []
     return tuple(nearest.change(_FIELD, values, at.with_field, lambda _: "fits"))
+
+
+def _keeps_state(group: Group) -> bool:
+    """Tell whether a request of any length takes the same blocks, as a recurrent state does."""
+    return group.blocks_of(1) == group.blocks_of(kv_groups.LONGEST)
 
 
 def _offloads(at: Slice) -> bool:

@@ -237,6 +237,33 @@ def test_the_gravest_comes_first():
     assert order[0] == 0
 
 
+HYBRID = {"model__id": "Qwen/Qwen3-Next-80B-A3B-Instruct", "pools__unified__tensorParallel": 4}
+
+
+def test_offload_of_recurrent_layers_needs_prefix_caching():
+    def told(**change):
+        return of_reason(
+            verdicts(spec(**HYBRID, **OFFLOAD, **change)),
+            Reason.OFFLOAD_UNSUPPORTED,
+            Severity.REFUSE,
+        )
+
+    [verdict] = told(engine__prefixCaching=False)
+    assert str(verdict.changes[0]) == "engine.prefixCaching true works"
+    assert told() == []
+
+
+def test_a_window_shares_less_of_a_prefix_than_full_attention():
+    def gain(model):
+        asked = {"model__id": model, "pools__unified__tensorParallel": 2}
+        alone, _ = worlds.checked(spec(**asked))
+        shared, _ = worlds.checked(spec(**asked, **PREFIX))
+        (one,), (other,) = alone.slices, shared.slices
+        return other.sizing.requests_at_p95 / one.sizing.requests_at_p95
+
+    assert gain("google/gemma-3-27b-it") < 1.2 < 2 < gain("Qwen/Qwen3-32B")
+
+
 def test_a_class_that_cannot_run_the_pool_is_left_out_where_another_can():
     plan, found = worlds.checked(spec(**FP8_8B), node(H100), node(V100))
 

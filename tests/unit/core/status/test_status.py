@@ -150,3 +150,12 @@ def test_texts_are_cut_to_what_the_schema_takes():
     document = told(seen(trouble=Trouble(Reason.INVALID_SPEC, "x" * 10_000)))
     assert len(of(document, "Ready").message) == conditions.MESSAGE_LIMIT
     LLMDeploymentStatus.model_validate(document.wire())
+
+
+def test_warnings_are_told_within_the_bounds_of_the_schema():
+    many = tuple(f"PeakDoesNotFit: unified: {number} " + "x" * 2000 for number in range(50))
+    written = told(seen(State.SETTLED, ready=2, warnings=many))
+
+    assert len(written.warnings) == 32
+    assert all(len(line) == 1024 for line in written.warnings)
+    assert LLMDeploymentStatus.model_validate(written.wire()) == written
