@@ -127,9 +127,9 @@ def _absent(curve: Curve) -> str:
 
 
 def _apart(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Move the names of lines that end close together apart, the upper one up to the frame."""
+    """Move the names of lines that end close together apart: up, in the order of the lines."""
     placed: list[Line] = []
-    for line in sorted(lines, key=lambda one: (one.label_y, one.series), reverse=True):
+    for line in sorted(lines, key=lambda one: (one.label_y, one.markers[0].y), reverse=True):
         lowest = placed[-1].label_y - _LABEL_HEIGHT if placed else math.inf
         place = min(line.label_y, lowest)
         placed.append(Line(line.kv_cache_dtype, line.series, line.markers, place))
