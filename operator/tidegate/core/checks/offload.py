@@ -124,9 +124,10 @@ def _price(at: Slice) -> str:
     assert loaded is not None  # the callers looked
     assert computed is not None
     each = at.entry.sizing.pool.bytes_per_token * at.entry.gpus
-    holds = host_memory.offload_bytes(at.spec) // max(1, each)
+    there = host_memory.offload_bytes(at.spec)
+    holds = there // max(1, each)
     return (
-        f"{size(host_memory.offload_bytes(at.spec))} of host memory hold at least {holds:,} tokens; "
+        f"{size(there)} of host memory hold at least {holds:,} tokens; "
         f"a context of {tokens:,} comes back in {between(*loaded)}, beside {between(*computed)} of "
         "computing it again"
     )
