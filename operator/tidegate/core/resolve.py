@@ -12,8 +12,8 @@ from tidegate.api.engine_spec import EngineSpec, Speculative
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import defaults, sizing
 from tidegate.core.budget import engine_config as configs
+from tidegate.core.budget import sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
@@ -41,8 +41,11 @@ def engine_config(
 ) -> EngineConfig:
     """Return the engine's flags for a pool on a GPU, before the budget is known."""
     asked, longest = spec.engine, max_model_len(spec.engine, model)
-    seqs = asked.max_num_seqs or defaults.max_num_seqs(engine.version, gpu)
-    batched = asked.max_num_batched_tokens or _batched_tokens(spec, engine, gpu, seqs, longest)
+    default = engine.batch_defaults(gpu.cuda_total.bytes, gpu.product, gpu.compute_capability)
+    seqs = asked.max_num_seqs or default.max_num_seqs
+    batched = asked.max_num_batched_tokens or _batched_tokens(
+        default.max_num_batched_tokens, asked.chunked_prefill, seqs, longest
+    )
     _check_batch(asked, seqs, batched, longest)
     return EngineConfig(
         version=engine.version,
@@ -69,7 +72,7 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
     Raises:
         Refused: LENGTH_INVALID, the model has no positions for so many tokens.
     """
-    allowed = defaults.max_model_len(model)
+    allowed = model.max_model_len
     longest = asked.max_model_len or allowed
     if longest > allowed:
         raise Refused(
@@ -108,14 +111,12 @@ def workload_of(spec: LLMDeploymentSpec, longest: int) -> sizing.Workload | None
     return sizing.Workload(prompt_tokens_p95=prompt, output_tokens_p95=output)
 
 
-def _batched_tokens(
-    spec: LLMDeploymentSpec, engine: Engine, gpu: Gpu, seqs: int, longest: int
-) -> int:
+def _batched_tokens(default: int, chunked_prefill: bool, seqs: int, longest: int) -> int:
     """The engine's own default, capped and raised as the engine itself does."""
-    default = min(defaults.max_num_batched_tokens(engine.version, gpu), seqs * longest)
-    if not spec.engine.chunked_prefill:
-        default = max(default, longest)
-    return max(default, seqs)
+    tokens = min(default, seqs * longest)
+    if not chunked_prefill:
+        tokens = max(tokens, longest)
+    return max(tokens, seqs)
 
 
 def _check_batch(asked: EngineSpec, seqs: int, batched: int, longest: int) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import class_limits, host_memory, resolve
-from tidegate.core.budget import defaults, parallelism
+from tidegate.core.budget import parallelism
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.checks import nearest
 from tidegate.core.checks.subject import Case, World, with_field
@@ -142,7 +142,7 @@ def _check_lengths(spec: LLMDeploymentSpec, world: World) -> None:
 
 def _check_division(spec: LLMDeploymentSpec, name: str, world: World) -> None:
     pool, model = spec.pools.by_name()[name], world.model
-    longest = spec.engine.max_model_len or defaults.max_model_len(model)
+    longest = spec.engine.max_model_len or model.max_model_len
     engine = EngineConfig(
         version="",
         max_model_len=longest,
@@ -221,8 +221,8 @@ def _for_lengths(
 
 def _longest(spec: LLMDeploymentSpec, world: World, works: Works) -> Iterator[Value]:
     """Yield the longest maxModelLen that works; it is looked for only when it is asked for."""
-    now = spec.engine.max_model_len or defaults.max_model_len(world.model)
-    below = min(now, defaults.max_model_len(world.model) + 1)
+    now = spec.engine.max_model_len or world.model.max_model_len
+    below = min(now, world.model.max_model_len + 1)
     path = "spec.engine.maxModelLen"
     longest = nearest.largest(below, lambda length: works(path, length), _least(spec))
     if longest is not None:

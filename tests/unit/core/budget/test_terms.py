@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.core.budget import activations, bands, defaults, graphs, runtime, shape
+from tidegate.core.budget import activations, bands, graphs, runtime, shape
 from tidegate.core.budget.engine_config import Speculative
 from tidegate.facts import budget_terms
 
@@ -133,23 +133,5 @@ def test_every_constant_has_a_band_a_unit_and_a_source():
         assert len(term.source) > 20
 
 
-@pytest.mark.parametrize(
-    ("gib", "product", "tokens", "sequences"),
-    [
-        (178.35, "NVIDIA-B200", 16384, 1024),
-        (79.18, "NVIDIA-H100-80GB-HBM3", 8192, 1024),
-        (139.8, "NVIDIA-H200", 8192, 1024),
-        (79.15, "NVIDIA-A100-SXM4-80GB", 2048, 256),
-        (44.4, "NVIDIA-L40S", 2048, 256),
-        (19.6, "NVIDIA-H100-80GB-HBM3-MIG-2g.20gb", 2048, 256),
-    ],
-)
-def test_the_engines_batch_defaults_depend_on_the_card(make_gpu, gib, product, tokens, sequences):
-    gpu = make_gpu(gib, product=product)
-
-    assert defaults.max_num_batched_tokens("0.32.0", gpu) == tokens
-    assert defaults.max_num_seqs("0.32.0", gpu) == sequences
-
-
 def test_the_default_length_is_the_models_own(llama_8b):
-    assert defaults.max_model_len(shape.read(llama_8b)) == 131072
+    assert shape.read(llama_8b).max_model_len == 131072
