@@ -28,6 +28,7 @@ class Scenario:
 
     def world(self) -> World:
         world = World()
+        world.engines.is_silent = True  # what is learnt depends on the way: see test_measured
         world.node("a1", A100, self.gpus)
         if self.h100:
             world.node("h1", H100, self.h100)

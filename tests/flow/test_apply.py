@@ -28,9 +28,9 @@ async def test_an_applied_resource_becomes_ready_pods_and_a_full_status():
     assert status["reason"] == "PodsReady"
     assert status["observedGeneration"] == 1
     assert [c["type"] for c in status["conditions"]] == [
-        "Ready", "Reconciling", "Stalled", "BudgetFits", "Available",
+        "Ready", "Reconciling", "Stalled", "BudgetFits", "Available", "BudgetDrift",
     ]  # fmt: skip
-    kinds = {key[0] for key in world.api.objects} - {"Node", "Pod", CRD}
+    kinds = {key[0] for key in world.api.objects} - {"Node", "Pod", CRD, "ConfigMap"}
     assert kinds == {
         "Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy",
     }  # fmt: skip
@@ -132,7 +132,7 @@ async def test_a_deployment_that_is_being_deleted_is_left_to_the_garbage_collect
     assert len(world.api.writes) == count
     world.api.remove(key)
     assert (await world.reconcile()).result == "gone"
-    assert {k[0] for k in world.api.objects} == {"Node"}
+    assert {k[0] for k in world.api.objects} == {"Node", "ConfigMap"}, "measurements stay"
 
 
 async def test_a_deployment_that_is_made_anew_gets_objects_of_its_own():

@@ -27,12 +27,18 @@ async def test_twenty_passes_at_rest_make_no_call(spec):
     assert world.api.version == version
 
 
-async def test_a_new_process_at_rest_makes_no_call_either():
+async def test_a_new_process_hears_one_engine_of_each_slice_and_makes_no_other_call():
     world = await at_rest()
     writes, reads = len(world.api.writes), len(world.api.reads)
+    world.engines.asked.clear()
     world.restart()
-    await world.reconcile()
-    assert (len(world.api.writes), len(world.api.reads)) == (writes, reads)
+    for _ in range(20):
+        await world.reconcile()
+    slices = len(world.deployments())
+    assert len(world.engines.asked) == slices
+    kinds = [kind for kind, *_ in world.api.reads[reads:]]
+    assert sorted(kinds) == ["get", *["log"] * slices]  # the ConfigMap of measurements, and logs
+    assert len(world.api.writes) == writes
 
 
 async def test_an_object_that_somebody_deleted_comes_back():

@@ -22,6 +22,7 @@ from .documents import (
     not_ready,
     owns,
 )
+from .engines import Engines, image_id
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 _MEMORY = {A100: "81920", H100: "81559"}
@@ -72,6 +73,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.api = ApiServer(self.clock.text)
+        self.engines = Engines()
         self.memory = reconcile.Memory()
         self.since: dict[str, float] = {}
         self.names = 0
@@ -130,7 +132,7 @@ class World:
 
     async def reconcile(self, ref: Ref | None = None) -> reconcile.Outcome:
         return await reconcile.reconcile(
-            ref or self.refs[0], self.api, self.clock, self.settings, self.memory
+            ref or self.refs[0], self.api, self.engines, self.clock, self.settings, self.memory
         )
 
     def restart(self) -> None:
@@ -270,12 +272,17 @@ class World:
             if is_ready(pod):
                 status: Document = pod["status"]
                 return status
+            self.api.logs[pod["metadata"]["name"]] = self.engines.log(pod)
+            image = pod["spec"]["containers"][0]["image"]
             return {
                 "phase": "Running",
+                "podIP": "10.0.0.1",
                 "conditions": [
                     {"type": "Ready", "status": "True", "lastTransitionTime": self.clock.text()}
                 ],
-                "containerStatuses": [container(ready=True, state={"running": {}})],
+                "containerStatuses": [
+                    container(ready=True, state={"running": {}}, imageID=image_id(image))
+                ],
             }
         self.api.logs[pod["metadata"]["name"]] = fate.log
         if fate.waiting:
@@ -331,10 +338,13 @@ class World:
         return next(c for c in self.status(ref)["conditions"] if c["type"] == kind)
 
     def shape(self) -> dict[str, Any]:
-        """Return what matters of the end state: no uid, time or name of a pod."""
+        """Return what matters of the end state: no uid, time or name of a pod.
+
+        Nor the measurements: a write of them that fails is tried again later.
+        """
         shape: dict[str, Any] = {}
         for (kind, namespace, name), found in self.api.objects.items():
-            if kind in ("Node", "Pod"):
+            if kind in ("Node", "Pod", "ConfigMap"):
                 continue
             metadata = {
                 key: value

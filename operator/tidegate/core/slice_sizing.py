@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.api.figures import How
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.core import class_limits, prefix, resolve
@@ -104,9 +103,9 @@ def _as_it_ran(
     Not on a GPU that is shared by time: what is free there is not what was free before.
     """
     limits = (config.max_model_len, config.max_num_seqs)
-    is_whole = sized.budget.kv_cache.how is How.MEASURED and spec.budget.kv_cache is None
     ran_so = limits == (basis.max_model_len, basis.max_num_seqs)
-    if not is_whole or not ran_so or node_class.gpu.is_shared:
+    has_ceiling = spec.budget.kv_cache is not None
+    if not sized.is_measured or not ran_so or has_ceiling or node_class.gpu.is_shared:
         return sized
     sentence = (
         "an engine of this very configuration was measured: it is given these bytes for KV "

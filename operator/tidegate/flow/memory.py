@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from tidegate.core.causes import Cause
 from tidegate.core.checks import Verdict
+from tidegate.core.measure.basis import SliceKey
+from tidegate.core.measure.learn import Reading
+from tidegate.core.measure.store import Store
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan
 from tidegate.flow.ports import Document, Ref
@@ -44,13 +47,46 @@ class Planned:
     verdicts: tuple[Verdict, ...]
 
 
+@dataclass(frozen=True)
+class Start:
+    """One start of an engine: the pod's uid and how often its container was started before."""
+
+    uid: str
+    restarts: int
+
+
+@dataclass
+class Heard:
+    """What a slice's engine told at one start; without a reading it is asked again after a while.
+
+    `is_kept` says that the namespace's ConfigMap has it. Times are monotonic.
+    """
+
+    start: Start
+    reading: Reading | None = None
+    attempts: int = 0
+    ask_at: float = 0.0
+    is_kept: bool = False
+    keep_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A namespace's measurements as the API server last told them; no `document`: none there."""
+
+    store: Store
+    document: Document | None = None
+    is_foreign: bool = False
+
+
 @dataclass
 class Memory:
     """One for each process, shared by the passes of all deployments.
 
     `read_nodes` has each Node's document and what it reads as, `plans` the last plan of each
     deployment; `unchanging` has all that rendering and comparing were given when they last found
-    nothing to write.
+    nothing to write. `heard` is what engines told, by slice, and `kept` what is stored of it, by
+    namespace; `consulted` has the identity for which that was last asked for.
     """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
@@ -61,10 +97,21 @@ class Memory:
     causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
     plans: dict[Ref, Planned] = field(default_factory=dict)
     unchanging: dict[Ref, Inputs] = field(default_factory=dict)
+    heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
+    consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone."""
-        for known in (self.written, self.texts, self.causes, self.plans, self.unchanging):
+        for known in (
+            self.written,
+            self.texts,
+            self.causes,
+            self.plans,
+            self.unchanging,
+            self.heard,
+            self.consulted,
+        ):
             known.pop(ref, None)
 
     def wrote(self, ref: Ref, stored: Document) -> None:

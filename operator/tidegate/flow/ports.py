@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from tidegate.core.nodes import GpuPod, NodeClassSetting
+from tidegate.facts.cache_config import CacheConfig
 
 Document = dict[str, Any]
 
@@ -88,10 +89,27 @@ class Cluster(Protocol):
     async def pod_log(self, namespace: str, pod: str, *, previous: bool, tail_lines: int) -> str:
         """Return the last lines of the engine container's log; empty when there is none."""
 
+    async def start_of_log(self, namespace: str, pod: str, limit_bytes: int) -> str:
+        """Return the first bytes of the running engine container's log; empty when there is none.
+
+        Where the log was cut by rotation, the start is of what is left of it.
+        """
+
     async def emit(
         self, ref: Ref, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         """Write an Event about the deployment; a failure to write it is not an error."""
+
+
+class Engines(Protocol):
+    """The engines themselves, asked over the pods' network."""
+
+    async def cache_config(self, pod: Document) -> CacheConfig:
+        """Return what a pod's engine says of its KV cache, within seconds.
+
+        Raises:
+            ReadFailed: It cannot be reached, or does not tell.
+        """
 
 
 class Clock(Protocol):
@@ -112,3 +130,6 @@ class Settings:
     scraper_namespace_labels: Mapping[str, str] | None = None
     scraper_pod_labels: Mapping[str, str] | None = None
     class_grace_seconds: float = 60.0
+    operator_namespace: str = "tidegate-system"
+    operator_pod_labels: Mapping[str, str] | None = None
+    drift_limit_percent: float = 5.0

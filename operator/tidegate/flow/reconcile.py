@@ -5,25 +5,27 @@ already, and nothing is written on the word of a cache alone: before its first w
 API server whether the resource is still the one that was read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import checks, model_config, nodes, plan
 from tidegate.core.checks import Verdict
+from tidegate.core.measure.basis import Basis
+from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
 from tidegate.core.render import render
-from tidegate.core.render.network import Scraper
+from tidegate.core.render.network import Readers
 from tidegate.core.rollout import decide
 from tidegate.core.rollout.slices import Decision, State, limits
 from tidegate.core.status import Seen, Trouble
 from tidegate.errors import Invalid, Refused, Wait
-from tidegate.flow import changes, gather, references, seeing, slices, telling
+from tidegate.flow import changes, gather, keeping, measuring, references, seeing, slices, telling
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory, Planned
 from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome
-from tidegate.flow.ports import Clock, Cluster, ReadFailed, Ref, Settings, WriteFailed
+from tidegate.flow.ports import Clock, Cluster, Engines, ReadFailed, Ref, Settings, WriteFailed
 
 __all__ = ["Memory", "Outcome", "reconcile"]
 
@@ -35,7 +37,12 @@ _REFUSALS = (400, 403, 405, 413, 415, 422)
 
 
 async def reconcile(
-    ref: Ref, cluster: Cluster, clock: Clock, settings: Settings, memory: Memory
+    ref: Ref,
+    cluster: Cluster,
+    engines: Engines,
+    clock: Clock,
+    settings: Settings,
+    memory: Memory,
 ) -> Outcome:
     """Do one pass over a deployment."""
     document = cluster.deployment(ref)
@@ -43,7 +50,7 @@ async def reconcile(
         memory.forget(ref)
         return GONE
     snapshot = gather.snapshot(ref, document, cluster, clock, settings, memory)
-    work = Work(snapshot, cluster, clock, settings, memory)
+    work = Work(snapshot, cluster, engines, clock, settings, memory)
     try:
         if await gather.is_behind(snapshot, cluster, memory):
             return STALE
@@ -66,6 +73,7 @@ class Work:
 
     snapshot: Snapshot
     cluster: Cluster
+    engines: Engines
     clock: Clock
     settings: Settings
     memory: Memory
@@ -104,25 +112,34 @@ class Work:
             )
 
     async def _plan(self, spec: LLMDeploymentSpec) -> Plan:
-        """Plan and check; neither is done again while all that it depends on is the same."""
+        """Plan and check; with what is stored of measurements where a slice is to be made."""
         snapshot, ref = self.snapshot, self.snapshot.ref
         text = await references.config_text(
             ref, spec.model.config_ref, self.cluster, self.clock, self.memory
         )
-        free = nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name)
-        previous = slices.previous_replicas(snapshot)
-        inputs = (snapshot.identity, text, snapshot.nodes, free, previous)
-        known = self.memory.plans.get(ref)
-        if known is None or known.inputs != inputs:
-            config = model_config.of(spec.model, text)
-            made = plan.make(spec, config, snapshot.nodes, free, previous)
-            known = Planned(inputs, made, tuple(checks.check(spec, made, config, snapshot.nodes)))
-            self.memory.plans[ref] = known
+        based_on = keeping.basis(snapshot, self.memory)
+        known = self._planned(spec, text, based_on)
+        if await keeping.consult(snapshot, known.plan, based_on, self.cluster, self.memory):
+            known = self._planned(spec, text, keeping.basis(snapshot, self.memory))
         self.verdicts = known.verdicts
         refusal = checks.refusal_of(known.verdicts)
         if refusal is not None:
             raise refusal
         return known.plan
+
+    def _planned(self, spec: LLMDeploymentSpec, text: str | None, based_on: Basis) -> Planned:
+        """Plan and check; neither is done again while all that it depends on is the same."""
+        snapshot, ref = self.snapshot, self.snapshot.ref
+        free = nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name)
+        previous = slices.previous_replicas(snapshot)
+        inputs = (snapshot.identity, text, snapshot.nodes, free, previous, based_on)
+        known = self.memory.plans.get(ref)
+        if known is None or known.inputs != inputs:
+            config = model_config.of(spec.model, text)
+            made = plan.make(spec, config, snapshot.nodes, free, previous, based_on)
+            known = Planned(inputs, made, tuple(checks.check(spec, made, config, snapshot.nodes)))
+            self.memory.plans[ref] = known
+        return known
 
     def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
         rollout = spec.rollout
@@ -152,7 +169,12 @@ class Work:
             spec,
             planned,
             slices.scale(snapshot.ref.name, planned, decision),
-            Scraper(settings.scraper_namespace_labels, settings.scraper_pod_labels),
+            Readers(
+                settings.scraper_namespace_labels,
+                settings.scraper_pod_labels,
+                settings.operator_namespace,
+                settings.operator_pod_labels,
+            ),
         )
         wanted = changes.find(snapshot, rendered, decision)
         if not wanted:
@@ -176,7 +198,7 @@ class Work:
 
     async def seen(self) -> Seen:
         """Return what the status is to tell."""
-        return await seeing.seen(
+        seen = await seeing.seen(
             self.snapshot,
             self.spec,
             self.plan,
@@ -184,6 +206,22 @@ class Work:
             self.verdicts,
             self.trouble,
             self.cluster,
+            self.memory,
+        )
+        limit = self.settings.drift_limit_percent
+        return replace(seen, drifts=await self._drifts(), drift_limit_percent=limit)
+
+    async def _drifts(self) -> tuple[Drift, ...]:
+        """Return how far the engines of the plan are off it; nothing is told of them in trouble."""
+        if self.trouble is not None or self.spec is None or self.plan is None:
+            return ()
+        return await measuring.drifts(
+            self.snapshot,
+            self.spec,
+            self.plan,
+            self.cluster,
+            self.engines,
+            self.clock,
             self.memory,
         )
 

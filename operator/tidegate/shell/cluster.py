@@ -101,6 +101,13 @@ class KubernetesCluster:
         status, answer = await self._read(path, query, as_text=True)
         return answer if status == 200 and isinstance(answer, str) else ""
 
+    async def start_of_log(self, namespace: str, pod: str, limit_bytes: int) -> str:
+        """Return the first bytes of the running engine's log; empty when there is none."""
+        query = {"container": ENGINE_CONTAINER, "limitBytes": str(limit_bytes)}
+        path = BY_KIND["Pod"].path(namespace, pod, "log")
+        status, answer = await self._read(path, query, as_text=True)
+        return answer if status == 200 and isinstance(answer, str) else ""
+
     async def _read(
         self, path: str, query: dict[str, str] | None = None, as_text: bool = False
     ) -> tuple[int, Any]:
@@ -124,7 +131,8 @@ class KubernetesCluster:
             content_type="application/apply-patch+yaml",
             verb="apply",
         )
-        self._owned[kind].offer(stored)
+        if kind in self._owned:
+            self._owned[kind].offer(stored)
         return stored
 
     async def scale(self, document: Document, replicas: int) -> Document:

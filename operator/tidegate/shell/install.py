@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.flow.ports import Document
 from tidegate.shell.resources import LEASE_RULES, RULES
 from tidegate.shell.settings import OperatorSettings
 
 NAME = "tidegate"
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "operator"}
+_LABELS = dict(OPERATOR_LABELS)
 _CONFIG_PATH = "/etc/tidegate/settings.yaml"
 
 

@@ -15,6 +15,8 @@ from tidegate.flow.ports import Ref
 from tidegate.shell import handlers, telemetry
 from tidegate.shell.api_server import ApiServer
 from tidegate.shell.cluster import KubernetesCluster
+from tidegate.shell.deployment_metrics import DeploymentMetrics
+from tidegate.shell.engines import PodEngines
 from tidegate.shell.leadership import Leadership
 from tidegate.shell.settings import OperatorSettings
 from tidegate.shell.work_queue import WorkQueue
@@ -45,6 +47,8 @@ class Operator:
         self._queue: WorkQueue[Ref] = WorkQueue(self._pass, settings.concurrency)
         self._leadership = Leadership(api, settings.namespace)
         self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
+        self._engines = PodEngines()
+        self._deployment_metrics = DeploymentMetrics(metrics)
         self._memory = reconcile.Memory()
         self._results: dict[Ref, str] = {}
         self._failed = False
@@ -67,6 +71,7 @@ class Operator:
             raise
         finally:
             await serving.cleanup()
+            await self._engines.close()
             if self._settings.leader_election:
                 await self._leadership.resign()
 
@@ -110,7 +115,12 @@ class Operator:
         result = "error"
         try:
             outcome = await reconcile.reconcile(
-                ref, self.cluster, SystemClock(), self._pass_settings, self._memory
+                ref,
+                self.cluster,
+                self._engines,
+                SystemClock(),
+                self._pass_settings,
+                self._memory,
             )
             result = outcome.result
         finally:
@@ -133,16 +143,11 @@ class Operator:
 
     def _expose(self, ref: Ref) -> None:
         document = self.cluster.deployment(ref)
-        labels = (ref.namespace, ref.name)
         if document is None:
             self._queue.forget(ref)
-            for gauge in (self._metrics.ready, self._metrics.kv_tokens):
-                gauge.remove(*labels)
-            return
-        status = document.get("status") or {}
-        ready = [c["status"] for c in status.get("conditions", ()) if c["type"] == "Ready"]
-        self._metrics.ready.labels(*labels).set(ready == ["True"])
-        self._metrics.kv_tokens.labels(*labels).set(status.get("kvTokens") or 0)
+            self._deployment_metrics.forget(ref)
+        else:
+            self._deployment_metrics.tell(ref, document.get("status") or {})
 
     def _may_write(self) -> bool:
         return not self._settings.leader_election or self._leadership.holds()

@@ -53,7 +53,7 @@ OWNED_KINDS = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", 
 _OWN = ["create", "delete", "get", "list", "patch", "watch"]
 RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
-    ("", "configmaps", ("get",)),
+    ("", "configmaps", ("create", "get", "patch")),  # to keep what engines told of their memory
     ("", "events", ("create",)),
     ("", "nodes", ("get", "list", "watch")),
     ("", "persistentvolumeclaims", ("get",)),

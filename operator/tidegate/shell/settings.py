@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from tidegate.api.problems import problems
 from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
 from tidegate.core.nodes import NodeClassSetting
+from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.errors import Invalid, Problem
 from tidegate.flow.ports import Settings
 
@@ -55,7 +56,11 @@ class OperatorSettings(Wire):
     http_port: Port = 8080
     """Port of /metrics, /healthz and /readyz."""
     namespace: DNSLabel = "tidegate-system"
-    """The operator's own namespace, where its Lease is."""
+    """The operator's own namespace, where its Lease is; engines let its pods read their metrics."""
+    pod_labels: Labels = dict(OPERATOR_LABELS)
+    """Labels of the operator's own pods; engines let no other pods of its namespace in."""
+    budget_drift_percent: Annotated[float, Field(gt=0, le=100)] = 5.0
+    """BudgetDrift is True where engines have more or less KV than was planned by over this."""
     leader_election: bool = True
     """Off only where a single process is certain, such as a test."""
 
@@ -74,6 +79,9 @@ class OperatorSettings(Wire):
             scraper_namespace_labels=self.scraper.namespace_labels,
             scraper_pod_labels=self.scraper.pod_labels,
             class_grace_seconds=self.class_grace,
+            operator_namespace=self.namespace,
+            operator_pod_labels=self.pod_labels,
+            drift_limit_percent=self.budget_drift_percent,
         )
 
 

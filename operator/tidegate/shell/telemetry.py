@@ -14,6 +14,9 @@ _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskN
 _PASS_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
+_SLICE = ("namespace", "name", "pool", "node_class")
+
+
 class Metrics:
     """The metrics of one operator process, in a registry of their own."""
 
@@ -47,6 +50,18 @@ class Metrics:
             "tidegate_deployment_kv_tokens",
             "Tokens that the plan gives to the KV caches of the pods that decode.",
             ["namespace", "name"],
+            registry=self.registry,
+        )
+        self.measured_kv_tokens = Gauge(
+            "tidegate_measured_kv_tokens",
+            "Tokens of one pod's KV cache as an engine of the slice told.",
+            _SLICE,
+            registry=self.registry,
+        )
+        self.budget_drift = Gauge(
+            "tidegate_budget_drift_ratio",
+            "Measured over planned KV tokens of a slice, less 1: -0.05 is 5 % fewer.",
+            _SLICE,
             registry=self.registry,
         )
         self.leading = Gauge(

@@ -1,8 +1,8 @@
 """Which measurement each slice of a plan rests on.
 
-A slice that has pods keeps what it was made with, so its rendered template stays as it is whatever
-is learnt meanwhile: a measurement restarts nothing. A slice that is yet to be made takes the
-newest that is known.
+A slice keeps what it was made with for as long as its Deployment is there, so its rendered template
+stays as it is whatever is learnt meanwhile: a measurement restarts nothing. A slice that is yet to
+be made takes what is known.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ SliceKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Basis:
-    """What a plan may take as measured: `kept` of the slices that have pods, `store` of others."""
+    """What a plan may take as measured: `kept` of the slices that are there, `store` of others."""
 
     kept: Mapping[SliceKey, Measurement | None] = field(default_factory=dict)
     store: Store = field(default_factory=Store)
 
     def keeps(self, pool: str, revision: str, node_class: str) -> bool:
-        """Say whether a slice has pods, and so its numbers already."""
+        """Say whether a slice is there, and so has its numbers already."""
         return (pool, revision, names.label_value(node_class)) in self.kept
 
     def of(

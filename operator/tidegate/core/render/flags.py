@@ -69,10 +69,11 @@ def _memory(entry: SlicePlan) -> dict[str, Value]:
         flags["--kv-cache-dtype-skip-layers"] = [str(n) for n in config.kv_cache_skip_layers]
     if config.attention_backend is not None:
         flags["--attention-backend"] = config.attention_backend
+    # Without a share the engine wants 0.92 of the card to be free at its start, even where KV has a
+    # size of its own: too much on a card that others use as well.
+    flags["--gpu-memory-utilization"] = sizing.gpu_memory_utilization
     if sizing.kv_cache_memory_bytes is not None:
         flags["--kv-cache-memory-bytes"] = sizing.kv_cache_memory_bytes
-    else:
-        flags["--gpu-memory-utilization"] = sizing.gpu_memory_utilization
     return flags
 
 

@@ -1,4 +1,4 @@
-"""Who may open a connection to an engine pod: the gate, the scraper and, in a pair, its partner.
+"""Who may connect to an engine pod: the gate, those who read metrics and, in a pair, its partner.
 
 An engine answers anybody who reaches it, and its side channel hands out KV; so everything else is
 shut out. Outgoing traffic is left alone: engines fetch models.
@@ -14,22 +14,33 @@ _EPHEMERAL_PORTS = (32768, 60999)
 """Where UCX listens when it moves KV over TCP: the kernel's default range of ephemeral ports."""
 
 
-@dataclass(frozen=True)
-class Scraper:
-    """Labels of the namespaces and the pods from which metrics may be read; None leaves it open.
+OPERATOR_LABELS: Mapping[str, str] = {
+    "app.kubernetes.io/name": "tidegate",
+    "app.kubernetes.io/component": "operator",
+}
+"""Labels of the operator's own pods, unless its settings say otherwise."""
 
-    Without any setting, that is a Prometheus in any namespace.
+
+@dataclass(frozen=True)
+class Readers:
+    """Who may read an engine's metrics: the scraper, and the operator itself.
+
+    Labels of the scraper's namespaces and pods; None leaves it open, and without both it is a
+    Prometheus in any namespace. The operator is told by its namespace's name and its pods' labels.
     """
 
-    namespace_labels: Mapping[str, str] | None = None
-    pod_labels: Mapping[str, str] | None = None
+    scraper_namespace_labels: Mapping[str, str] | None = None
+    scraper_pod_labels: Mapping[str, str] | None = None
+    operator_namespace: str = "tidegate-system"
+    operator_pod_labels: Mapping[str, str] | None = None
 
 
-def ingress(deployment: str, pool: str, scraper: Scraper) -> list[dict[str, Any]]:
+def ingress(deployment: str, pool: str, readers: Readers) -> list[dict[str, Any]]:
     """Return what a pool's pods accept."""
     rules = [
         {"from": [_gate(deployment)], "ports": [_port(names.ENGINE_PORT)]},
-        {"from": [_scraper(scraper)], "ports": [_port(names.ENGINE_PORT)]},
+        {"from": [_scraper(readers)], "ports": [_port(names.ENGINE_PORT)]},
+        {"from": [_operator(readers)], "ports": [_port(names.ENGINE_PORT)]},
     ]
     if pool in ("prefill", "decode"):
         first, last = _EPHEMERAL_PORTS
@@ -43,10 +54,16 @@ def _gate(deployment: str) -> dict[str, Any]:
     return {"podSelector": {"matchLabels": labels}}
 
 
-def _scraper(scraper: Scraper) -> dict[str, Any]:
-    if scraper.namespace_labels is None and scraper.pod_labels is None:
+def _scraper(readers: Readers) -> dict[str, Any]:
+    namespace, pods = readers.scraper_namespace_labels, readers.scraper_pod_labels
+    if namespace is None and pods is None:
         return _peer({}, {"app.kubernetes.io/name": "prometheus"})
-    return _peer(scraper.namespace_labels or {}, scraper.pod_labels or {})
+    return _peer(namespace or {}, pods or {})
+
+
+def _operator(readers: Readers) -> dict[str, Any]:
+    namespace = {"kubernetes.io/metadata.name": readers.operator_namespace}
+    return _peer(namespace, readers.operator_pod_labels or OPERATOR_LABELS)
 
 
 def _peer(namespace_labels: Mapping[str, str], pod_labels: Mapping[str, str]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from tidegate.api.llmdeployment import GROUP, KIND, VERSION, LLMDeployment, LLMDeploymentSpec
 from tidegate.core import names
+from tidegate.core.measure import measurement
 from tidegate.core.plan import Plan, SlicePlan
 from tidegate.core.render import network, pod, templates
-from tidegate.core.render.network import Scraper
+from tidegate.core.render.network import Readers
 from tidegate.facts import engines
 
 Document = dict[str, Any]
@@ -37,7 +38,7 @@ def render(
     spec: LLMDeploymentSpec,
     plan: Plan,
     scale: Scale | None = None,
-    scraper: Scraper | None = None,
+    readers: Readers | None = None,
 ) -> list[Document]:
     """Return the objects of a deployment, in the order in which they are to be applied.
 
@@ -48,7 +49,7 @@ def render(
         spec: What the user asks for.
         plan: The plan made from it.
         scale: Replicas of slices that are not to have what the plan gives them.
-        scraper: Who may read metrics; a Prometheus in any namespace by default.
+        readers: Who may read metrics; a Prometheus in any namespace and the operator by default.
 
     Raises:
         Refused: Something that the user passes on to the pods may not reach them.
@@ -56,7 +57,7 @@ def render(
     documents = [
         document
         for pool in spec.pools.by_name()
-        for document in _pool_objects(owner, pool, scraper or Scraper())
+        for document in _pool_objects(owner, pool, readers or Readers())
     ]
     documents += [_deployment(owner, spec, plan, entry, scale or {}) for entry in plan.slices]
     return sorted(
@@ -72,13 +73,13 @@ def preview(deployment: LLMDeployment, plan: Plan) -> list[Document]:
     return render(owner, deployment.spec, plan)
 
 
-def _pool_objects(owner: Owner, pool: str, scraper: Scraper) -> list[Document]:
+def _pool_objects(owner: Owner, pool: str, readers: Readers) -> list[Document]:
     values = {
         "name": names.pool_name(owner.name, pool),
         "namespace": owner.namespace,
         "selector": names.pool_labels(owner.name, pool),
         "port": names.ENGINE_PORT,
-        "ingress": network.ingress(owner.name, pool, scraper),
+        "ingress": network.ingress(owner.name, pool, readers),
     }
     kinds = ("service-account", "network-policy", "service", "pod-disruption-budget")
     labels = _common_labels() | names.pool_labels(owner.name, pool)
@@ -101,7 +102,11 @@ def _deployment(
         "container": names.ENGINE_CONTAINER,
         **pod.values(spec, entry, labels, engines.engine(plan.engine_version)),
     }
-    return _labelled(templates.fill("deployment.yaml.j2", values), labels)
+    document = _labelled(templates.fill("deployment.yaml.j2", values), labels)
+    if entry.basis is not None:
+        kept = {names.ANNOTATION_MEASURED: measurement.encode(entry.basis)}
+        document["metadata"]["annotations"] = kept
+    return document
 
 
 def _common_labels() -> dict[str, str]:

@@ -63,10 +63,11 @@ def test_what_a_field_says_reaches_the_engine(parts, flag, value):
     assert flag_values(deployments.spec(**parts))[flag] == value
 
 
-def test_an_explicit_kv_cache_replaces_the_utilisation():
+def test_an_explicit_kv_cache_stands_beside_the_share_that_must_be_free_at_the_start():
     told = flag_values(deployments.spec(budget={"kvCache": "8Mi"}))
 
-    assert "--gpu-memory-utilization" not in told
+    assert told["--kv-cache-memory-bytes"] == str(8 * 2**20)
+    assert told["--gpu-memory-utilization"] == "0.9"
 
 
 def test_flags_stand_in_the_order_of_their_names_after_the_model():

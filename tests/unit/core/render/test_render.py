@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.core import names
 from tidegate.core.render import render
-from tidegate.core.render.network import Scraper
+from tidegate.core.render.network import Readers
 
 from . import deployments
 from .deployments import A100, H100, of_kind
@@ -145,8 +145,8 @@ def test_names_and_labels_stay_within_kubernetes_limits(length):
 # ------------------------------------------------------------------ who may connect
 
 
-def _ingress(asked, pool, scraper=None):
-    documents = render.render(deployments.OWNER, asked, deployments.plan(asked), scraper=scraper)
+def _ingress(asked, pool, readers=None):
+    documents = render.render(deployments.OWNER, asked, deployments.plan(asked), readers=readers)
     policies = {
         d["metadata"]["labels"][names.LABEL_POOL]: d for d in of_kind(documents, "NetworkPolicy")
     }
@@ -158,8 +158,8 @@ def _ports(rule):
     return [(p["protocol"], p["port"], p.get("endPort")) for p in rule["ports"]]
 
 
-def test_the_gate_and_prometheus_reach_the_engines_port_and_nobody_else_does():
-    gate, scraper = _ingress(deployments.spec(), "unified")
+def test_the_gate_prometheus_and_the_operator_reach_the_engines_port_and_nobody_else_does():
+    gate, scraper, operator = _ingress(deployments.spec(), "unified")
 
     assert gate["from"] == [
         {
@@ -177,7 +177,20 @@ def test_the_gate_and_prometheus_reach_the_engines_port_and_nobody_else_does():
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
         }
     ]
-    assert _ports(gate) == _ports(scraper) == [("TCP", 8000, None)]
+    assert operator["from"] == [
+        {
+            "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": "tidegate-system"}
+            },
+            "podSelector": {
+                "matchLabels": {
+                    "app.kubernetes.io/name": "tidegate",
+                    "app.kubernetes.io/component": "operator",
+                }
+            },
+        }
+    ]
+    assert _ports(gate) == _ports(scraper) == _ports(operator) == [("TCP", 8000, None)]
 
 
 @pytest.mark.parametrize("pool", ["prefill", "decode"])
@@ -195,16 +208,16 @@ def test_a_pair_reaches_each_others_side_channel_and_transfer_ports(pool):
     ("scraper", "peer"),
     [
         (
-            Scraper(namespace_labels={"n": "monitoring"}),
+            Readers(scraper_namespace_labels={"n": "monitoring"}),
             {"namespaceSelector": {"matchLabels": {"n": "monitoring"}}},
         ),
         (
-            Scraper(pod_labels={"app": "vmagent"}),
+            Readers(scraper_pod_labels={"app": "vmagent"}),
             {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "vmagent"}}},
         ),
     ],
 )
 def test_the_scraper_is_the_one_that_the_operators_settings_name(scraper, peer):
-    _, rule = _ingress(deployments.spec(), "unified", scraper)
+    _, rule, _ = _ingress(deployments.spec(), "unified", scraper)
 
     assert rule["from"] == [peer]
