@@ -91,7 +91,7 @@ class Leadership:
         """Take or renew the Lease once; true when it is ours."""
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(self._times.renew_deadline_seconds):
+            async with asyncio.timeout(self._times.renew_deadline_seconds / 2):  # twice a deadline
                 done = await self._take()
         except (NoAnswer, TimeoutError) as error:
             _LOG.warning("lease not renewed: %s", error, extra={"identity": self.identity})

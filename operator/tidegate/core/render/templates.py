@@ -6,7 +6,7 @@ quotes, line breaks, braces or `yes` comes back as the same text.
 
 import json
 import re
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import yaml
@@ -26,7 +26,7 @@ def fill(template: str, values: dict[str, Any]) -> dict[str, Any]:
         jinja2.UndefinedError: The template names a value that is not given.
     """
     filled = _environment().get_template(template).render(values)
-    document: dict[str, Any] = json.loads(_read(filled))
+    document: dict[str, Any] = yaml.load(filled, Loader=_Loader)
     return document
 
 
@@ -43,12 +43,6 @@ def quoted(value: Any, **options: Any) -> str:
 def _no_value(value: object) -> None:
     """Refuse what JSON does not have: above all a value that was not given, by its name."""
     raise TypeError(f"{value} ({type(value).__name__}) is no value of a document")
-
-
-@lru_cache(maxsize=1024)
-def _read(text: str) -> str:
-    """Read YAML once: a steady deployment makes the same text at every pass, JSON reads faster."""
-    return json.dumps(yaml.load(text, Loader=_Loader))
 
 
 def _shipped(template: str) -> str:
