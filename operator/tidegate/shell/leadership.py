@@ -76,7 +76,10 @@ class Leadership:
             return
         self._renewed = float("-inf")
         lease = {**self._seen, "spec": {**self._seen["spec"], "holderIdentity": ""}}
-        await self._put(lease)
+        try:
+            await self._put(lease)
+        except NoAnswer as error:
+            _LOG.warning("lease not given up: %s", error, extra={"identity": self.identity})
 
     async def _renew(self) -> None:
         """Renew until it cannot be done within the deadline."""
