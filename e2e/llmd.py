@@ -44,7 +44,9 @@ class Llmd:
 
     def delete(self) -> None:
         """Delete it, without waiting."""
-        self.kube.kubectl("delete", "llmd", self.name, "-n", self.namespace, "--wait=false")
+        self.kube.kubectl(
+            "delete", "llmd", self.name, "-n", self.namespace, "--wait=false", "--ignore-not-found"
+        )
 
     # what it says
 

@@ -1,6 +1,7 @@
 """Whatever breaks in the middle of a rollout, the end is the same as if nothing had."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,43 +12,57 @@ from e2e.llmd import REVISION, Llmd, env
 from e2e.operator_install import Operator
 
 FILE = Path(__file__).with_name("engine.yaml")
-CHANGE = {"engine": {"env": env(DOUBLE_STEP_SECONDS=0.02, DOUBLE_START_SECONDS=4)}}
 OUTAGE_SECONDS = 30
 LEASE_SECONDS = 15
 SETTLED_SECONDS = 200.0
 _GIVEN_BY_THE_SERVER = (
     *("creationTimestamp", "generation", "managedFields", "ownerReferences"),
-    *("resourceVersion", "uid", "namespace"),
+    *("resourceVersion", "uid"),
 )
 
 
+@dataclass
+class Rolling:
+    """A deployment that is rolled from one spec to another and back, with a fault each time.
+
+    `calm` has what it came to, under each of the two specs, when nothing broke.
+    """
+
+    deployment: Llmd
+    calm: dict[bool, list]
+    is_slow: bool = False
+
+    def start(self) -> None:
+        """Change the spec and wait until pods of both revisions are there."""
+        self.is_slow = not self.is_slow
+        step = 0.02 if self.is_slow else 0.01
+        self.deployment.patch({"engine": {"env": env(DOUBLE_STEP_SECONDS=step)}})
+        wait_until("pods of two revisions", self.is_midway, 60)
+
+    def is_midway(self) -> bool:
+        """Say whether the rollout has begun and not ended."""
+        pods = self.deployment.pods()
+        return len({pod["metadata"]["labels"][REVISION] for pod in pods}) == 2
+
+    def settle(self) -> list:
+        """Wait for the end, and return everything that is there then."""
+        self.deployment.wait_settled(SETTLED_SECONDS)
+        return objects(self.deployment)
+
+    def ends_as_ever(self) -> None:
+        """Wait for the end, and compare what is there with what a calm rollout came to."""
+        assert self.settle() == self.calm[self.is_slow]
+
+
 @pytest.fixture(scope="module")
-def calm(kube, local, make_namespace) -> list:
-    """What a deployment comes to that went the same way without any fault."""
-    deployment = llmd.apply(kube, make_namespace("calm"), FILE)
-    deployment.wait_settled()
-    deployment.patch(CHANGE)
-    deployment.wait_settled(SETTLED_SECONDS)
-    return objects(deployment)
-
-
-@pytest.fixture
-def rolling(apply, calm) -> Llmd:
-    """A deployment in the middle of the same change: a new pod is there, and an old one."""
-    deployment = apply("engine.yaml")
-    deployment.wait_settled()
-    start_rollout(deployment)
-    return deployment
-
-
-def start_rollout(deployment: Llmd) -> None:
-    """Change the spec and wait until pods of both revisions are there."""
-    deployment.patch(CHANGE)
-    wait_until("pods of two revisions", lambda: len(revisions(deployment)) == 2, 60)
-
-
-def revisions(deployment):
-    return {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
+def rolling(local: Cluster, kube, shared_namespace) -> Rolling:
+    """A deployment that has seen one rollout without a fault from each spec to the other."""
+    made = Rolling(llmd.apply(kube, shared_namespace, FILE), {})
+    made.deployment.wait_settled()
+    for _ in range(2):
+        made.start()
+        made.calm[made.is_slow] = made.settle()
+    return made
 
 
 def objects(deployment):
@@ -63,89 +78,80 @@ def objects(deployment):
 
 def _bare(document):
     metadata = {k: v for k, v in document["metadata"].items() if k not in _GIVEN_BY_THE_SERVER}
-    annotations = metadata.get("annotations") or {}
+    own = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/")
     metadata["annotations"] = {
-        key: value for key, value in annotations.items() if key.startswith("tidegate.io/")
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if not key.startswith(own)
     }
-    spec = document.get("spec", {})
-    own = ("clusterIP", "clusterIPs")
-    spec = {key: value for key, value in spec.items() if key not in own}
+    spec = {k: v for k, v in document.get("spec", {}).items() if not k.startswith("clusterIP")}
     return {
         "kind": document["kind"],
         "name": metadata["name"],
-        "metadata": _without_owner(metadata),
+        "metadata": metadata,
         "spec": spec,
     }
 
 
-def _without_owner(metadata):
-    """The digest of what was applied holds the owner's uid, which no two deployments share."""
-    kept = {k: v for k, v in metadata["annotations"].items() if k != "tidegate.io/applied"}
-    return {**metadata, "annotations": kept}
-
-
-def test_the_api_server_is_away_for_half_a_minute(local: Cluster, rolling, calm):
+def test_the_api_server_is_away_for_half_a_minute(local: Cluster, rolling):
+    rolling.start()
     local.stop("kube-apiserver")
     try:
         time.sleep(OUTAGE_SECONDS)
     finally:
         local.start("kube-apiserver")
 
-    rolling.wait_settled(SETTLED_SECONDS)
-
-    assert objects(rolling) == calm
+    rolling.ends_as_ever()
 
 
-def test_the_operator_is_killed_again_and_again(operator: Operator, rolling, calm):
+def test_the_operator_is_killed_again_and_again(operator: Operator, rolling):
+    rolling.start()
     operator_install.crash(operator, operator.leader())
     operator.delete_pod()
     operator.wait_ready()
-    operator.leader()
     operator.delete_pod()
 
-    rolling.wait_settled(SETTLED_SECONDS)
-
-    assert objects(rolling) == calm
+    rolling.ends_as_ever()
 
 
-class TestTwoReplicas:
+@pytest.fixture(scope="class")
+def two_replicas(operator: Operator):
     """Two operator pods: one leads, the other is ready to."""
+    operator.scale(2)
+    yield
+    operator.scale(1)
 
-    @pytest.fixture(autouse=True)
-    def _two(self, operator: Operator):
-        operator.scale(2)
-        yield
-        operator.scale(1)
 
-    def test_the_other_one_takes_over_when_the_leader_is_taken_away(
-        self, operator: Operator, rolling, calm
-    ):
+@pytest.mark.usefixtures("two_replicas")
+class TestTwoReplicas:
+    """What the pod does that does not lead."""
+
+    def test_it_takes_over_when_the_leader_is_taken_away(self, operator: Operator, rolling):
         first = operator.leader()["metadata"]["name"]
+        rolling.start()
 
         operator.delete_pod()
-        second = wait_until("another one leads", lambda: led_by_another(operator, first), 60)
-        rolling.wait_settled(SETTLED_SECONDS)
 
-        assert second != first
-        assert objects(rolling) == calm
+        wait_until("another one leads", lambda: led_by_another(operator, first), 60)
+        rolling.ends_as_ever()
 
     def test_a_leader_that_was_paused_writes_nothing_when_it_wakes(
-        self, operator: Operator, rolling, calm
+        self, operator: Operator, rolling
     ):
+        operator.wait_ready()
         paused = operator.leader()
         name = paused["metadata"]["name"]
+        rolling.start()
         operator_install.pause(paused)
         try:
             wait_until("another one leads", lambda: led_by_another(operator, name), 60)
-            rolling.wait_settled(SETTLED_SECONDS)
-            settled = objects(rolling)
+            rolling.ends_as_ever()
         finally:
             operator_install.resume(paused)
         time.sleep(LEASE_SECONDS)
 
         assert led_by_another(operator, name), "the one that slept does not take the Lease back"
-        assert settled == calm
-        assert objects(rolling) == calm
+        rolling.ends_as_ever()
 
 
 def led_by_another(operator, name):
