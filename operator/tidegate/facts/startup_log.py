@@ -25,6 +25,7 @@ _GIB = 2**30
 _LEAST = ("kv", "given", "total", "node_total")
 """Amounts of which the smallest of all ranks counts."""
 _MOST_LINES = 20_000
+_MOST_GIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,10 @@ def _number(text: str) -> float | None:
     if text[0].isalpha():
         return 0.0
     try:
-        return float(text)
+        amount = float(text)
     except ValueError:  # such as 1.2.3: no line of an engine
         return None
+    return amount if abs(amount) <= _MOST_GIB else None
 
 
 @cache

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.flow.ports import Document
-from tidegate.shell.resources import LEASE_RULES, RULES
+from tidegate.shell.resources import LEASE_RULES, NAMED_RULES, RULES
 from tidegate.shell.settings import OperatorSettings
 
 NAME = "tidegate"
@@ -24,7 +24,12 @@ def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
             },
         },
         _object("v1", "ServiceAccount", namespace),
-        _object("rbac.authorization.k8s.io/v1", "ClusterRole", None, rules=_rules(RULES)),
+        _object(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            None,
+            rules=[*_rules(RULES), *_named_rules()],
+        ),
         _binding("ClusterRoleBinding", "ClusterRole", None, namespace),
         _object("rbac.authorization.k8s.io/v1", "Role", namespace, rules=_rules(LEASE_RULES)),
         _binding("RoleBinding", "Role", namespace, namespace),
@@ -65,6 +70,18 @@ def _rules(table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[dict[str
     return [
         {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
         for group, resource, verbs in table
+    ]
+
+
+def _named_rules() -> list[dict[str, Any]]:
+    return [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            "resourceNames": [name],
+            "verbs": list(verbs),
+        }
+        for group, resource, verbs, name in NAMED_RULES
     ]
 
 

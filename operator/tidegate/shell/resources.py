@@ -1,12 +1,13 @@
 """Where each kind lives on the API server, and what the operator may do with it.
 
-`RULES` is the one table of permissions: the install manifest is made from it, and a test asserts
-that the operator asks for nothing else.
+`RULES` and its companions are the one table of permissions: the install manifest is made from it,
+and a test asserts that the operator asks for nothing else.
 """
 
 from dataclasses import dataclass
 
 from tidegate.api.llmdeployment import GROUP, KIND, PLURAL, VERSION
+from tidegate.core.names import MEASUREMENTS
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ OWNED_KINDS = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", 
 _OWN = ["create", "delete", "get", "list", "patch", "watch"]
 RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
-    ("", "configmaps", ("create", "get", "patch")),  # to keep what engines told of their memory
+    ("", "configmaps", ("get",)),
     ("", "events", ("create",)),
     ("", "nodes", ("get", "list", "watch")),
     ("", "persistentvolumeclaims", ("get",)),
@@ -70,6 +71,11 @@ RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (GROUP, f"{PLURAL}/status", ("update",)),
 )
 """Permissions over the cluster."""
+
+NAMED_RULES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("", "configmaps", ("create", "patch"), MEASUREMENTS),
+)
+"""Permissions over the cluster for objects of one name only."""
 
 LEASE_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("coordination.k8s.io", "leases", ("create", "get", "update")),

@@ -4,7 +4,7 @@ import pytest
 
 from tidegate.errors import Invalid
 from tidegate.shell import install, settings
-from tidegate.shell.resources import BY_KIND, LEASE_RULES, OWNED_KINDS, RULES
+from tidegate.shell.resources import BY_KIND, LEASE_RULES, NAMED_RULES, OWNED_KINDS, RULES
 
 
 def test_permissions_are_in_order_and_none_is_given_twice():
@@ -28,13 +28,34 @@ def test_nothing_may_be_done_with_pods_and_secrets_but_reading():
     assert allowed["pods"] <= {"get", "list", "watch"}
 
 
+def test_of_config_maps_only_the_measurements_may_be_written():
+    role = next(d for d in install.manifests("img:1", "tg", 2) if d["kind"] == "ClusterRole")
+    writes = [
+        rule.get("resourceNames")
+        for rule in role["rules"]
+        if "configmaps" in rule["resources"] and {"create", "patch"} & set(rule["verbs"])
+    ]
+
+    assert writes == [["tidegate-measurements"]]
+
+
 def test_the_manifests_hold_the_image_and_the_permissions():
     objects = {document["kind"]: document for document in install.manifests("img:1", "tg", 2)}
     container = objects["Deployment"]["spec"]["template"]["spec"]["containers"][0]
 
     assert container["image"] == "img:1"
-    assert len(objects["ClusterRole"]["rules"]) == len(RULES)
+    assert len(objects["ClusterRole"]["rules"]) == len(RULES) + len(NAMED_RULES)
     assert objects["ClusterRoleBinding"]["subjects"][0]["namespace"] == "tg"
+
+
+def test_engines_let_in_the_pods_that_are_installed():
+    deployment = next(d for d in install.manifests("img:1", "tg", 2) if d["kind"] == "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    told = settings.OperatorSettings(namespace="tg").for_pass()
+
+    assert dict(told.operator_pod_labels) == labels
+    assert told.operator_namespace == "tg"
 
 
 def test_settings_are_read_and_defaults_hold(tmp_path):

@@ -1,0 +1,53 @@
+"""The operator's metrics follow the status of each deployment."""
+
+from prometheus_client import generate_latest
+
+from tidegate.flow.ports import Ref
+from tidegate.shell.deployment_metrics import DeploymentMetrics
+from tidegate.shell.telemetry import Metrics
+
+REF = Ref("chat", "qwen")
+
+
+def entry(node_class, **measured):
+    told = {"measured": {"kvTokens": 90, "driftPercent": -10.0, **measured}} if measured else {}
+    return {"pool": "decode", "nodeClass": node_class, **told}
+
+
+def lines(metrics):
+    text = generate_latest(metrics.registry).decode()
+    names = ("tidegate_budget_drift_ratio{", "tidegate_measured_kv_tokens{", "tidegate_deployment")
+    return {line for line in text.splitlines() if line.startswith(names)}
+
+
+def test_each_slice_that_was_measured_shows_and_what_is_gone_shows_no_more():
+    metrics = Metrics()
+    shown = DeploymentMetrics(metrics)
+    ready = [{"type": "Ready", "status": "True"}]
+    plan = [entry("h100", kvTokens=90), entry("a100", kvTokens=80), entry("l4")]
+
+    shown.tell(REF, {"conditions": ready, "kvTokens": 7, "plan": plan})
+    h100, a100 = (
+        f'{{name="qwen",namespace="chat",node_class="{card}",pool="decode"}}'
+        for card in ("h100", "a100")
+    )
+    assert lines(metrics) == {
+        f"tidegate_budget_drift_ratio{h100} -0.1",
+        f"tidegate_budget_drift_ratio{a100} -0.1",
+        f"tidegate_measured_kv_tokens{h100} 90.0",
+        f"tidegate_measured_kv_tokens{a100} 80.0",
+        'tidegate_deployment_ready{name="qwen",namespace="chat"} 1.0',
+        'tidegate_deployment_kv_tokens{name="qwen",namespace="chat"} 7.0',
+    }
+
+    shown.tell(REF, {"plan": plan[:1]})
+    assert not any("a100" in line for line in lines(metrics))
+
+    shown.forget(REF)
+    assert lines(metrics) == set()
+
+
+def test_a_deployment_that_was_never_shown_can_be_forgotten():
+    metrics = Metrics()
+    DeploymentMetrics(metrics).forget(REF)
+    assert lines(metrics) == set()
