@@ -73,11 +73,13 @@ _WINDOW_HEAD_KEYS = (
     "swa_head_dim",
     "swa_v_head_dim",
 )
+# Values of single layers by index, as the engine's model library writes them since version 5.
+_LAYER_VALUES = "per_layer_config"
 
 
 def keys_of(model_type: str) -> frozenset[str]:
     """Return the keys about attention that are understood for a model type."""
-    keys: set[str] = set()
+    keys = {_LAYER_VALUES}
     if model_type in _SHARES_KV:
         keys.add("num_kv_shared_layers")
     if model_type in _HAS_GLOBAL_HEADS:
@@ -110,6 +112,7 @@ def read(
     shared = config_keys.integer(text, ("num_kv_shared_layers",), at_least=0)
     first_shared = len(kinds) - (_SHARES_KV.get(model_type, 0) if shared is None else shared)
     group_sizes = _group_sizes(text)
+    own_values = _own_values(text)
 
     def attention(kind: Kind, index: int) -> Attention | None:
         found = by_kind.get(kind)
@@ -117,6 +120,8 @@ def read(
             return None
         if group_sizes is not None and index < len(group_sizes):
             found = replace(found, kv_heads=found.heads // group_sizes[index])
+        if index in own_values:
+            found = _with_own_values(found, own_values[index])
         return replace(found, shares_kv=True) if first_shared <= index < len(kinds) else found
 
     return attention
@@ -223,3 +228,31 @@ def _group_sizes(text: Mapping[str, Any]) -> list[int] | None:
         attention = config_keys.mapping(block, "attention") or {}
         sizes.append(config_keys.integer(attention, ("n_heads_in_group",)) or 1)
     return sizes
+
+
+def _own_values(text: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return the values of single layers, by the index of the layer."""
+    listed = config_keys.mapping(text, _LAYER_VALUES) or {}
+    found = {}
+    for index, values in listed.items():
+        if not (str(index).isdecimal() and len(str(index)) < 6 and isinstance(values, Mapping)):
+            config_keys.invalid(_LAYER_VALUES, "must map indices of layers to objects")
+        others = sorted(set(values) - {"head_dim", "num_key_value_heads"})
+        if others:
+            keys = ", ".join(map(str, others))
+            config_keys.not_sized([_LAYER_VALUES], f"layers differ by {keys}"[:200])
+        found[int(index)] = values
+    return found
+
+
+def _with_own_values(attention: Attention, values: Mapping[str, Any]) -> Attention:
+    head_dim = config_keys.integer(values, ("head_dim",))
+    kv_heads = config_keys.integer(values, ("num_key_value_heads",)) or attention.kv_heads
+    if attention.heads % kv_heads:
+        config_keys.invalid(_LAYER_VALUES, f"has {kv_heads} KV heads for {attention.heads} heads")
+    return replace(
+        attention,
+        kv_heads=kv_heads,
+        head_dim=head_dim or attention.head_dim,
+        value_head_dim=head_dim or attention.value_head_dim,
+    )

@@ -4,6 +4,7 @@ A list of types or a pattern counts where config.json has one. Where it has none
 model library fills in a rule of its own for the model type (transformers 5).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -57,9 +58,9 @@ _BY_NAME = {
 }
 _BY_LETTER = {"*": Kind.FULL, "M": Kind.RECURRENT, "-": Kind.NONE, "E": Kind.NONE}
 _ALL_RECURRENT = ("mamba", "mamba2", "falcon_mamba")
-# The library's types that read use_sliding_window, and drop their window unless it is true. Types
-# that are not the library's own keep their window, whatever the flag says.
-_WINDOW_OFF_BY_DEFAULT = ("qwen2", "qwen3", "smollm3")
+# Types that read use_sliding_window, and drop their window unless it is true; MiMo's is Qwen2's.
+# Other types keep their window, whatever the flag says.
+_WINDOW_OFF_BY_DEFAULT = re.compile(r"qwen2|qwen3|smollm3|mimo$")
 _LIBRARY_WINDOW = {
     "mistral": 4096,
     "ministral": 4096,
@@ -81,6 +82,12 @@ _WINDOW_IS_EXCLUSIVE = ("cohere2", "cohere2_moe")
 def keys_of(model_type: str) -> frozenset[str]:
     """Return the keys that are understood here for a model type."""
     return _KEYS.union(_KEYS_OF_TYPE.get(model_type, ()))
+
+
+def count(text: Mapping[str, Any]) -> int | None:
+    """Return how many layers config.json lists, None if it lists none."""
+    key = config_keys.present(text, (*TYPE_LISTS, PATTERN_KEY))
+    return len(text[key]) if key is not None and isinstance(text[key], list | str) else None
 
 
 def read(text: Mapping[str, Any], model_type: str, layers: int) -> tuple[Kind, ...]:
@@ -107,7 +114,7 @@ def window(text: Mapping[str, Any], model_type: str) -> int | None:
     if tokens is None and "sliding_window" not in text:
         tokens = _LIBRARY_WINDOW.get(model_type)
     is_asked = config_keys.flag(text, "use_sliding_window")
-    if not tokens or (model_type.startswith(_WINDOW_OFF_BY_DEFAULT) and not is_asked):
+    if not tokens or (_WINDOW_OFF_BY_DEFAULT.match(model_type) and not is_asked):
         return None
     return tokens + 1 if model_type in _WINDOW_IS_EXCLUSIVE else tokens
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.api.figures import Figure, measured
 from tidegate.core.budget.division import Case, Division
+from tidegate.facts.gpus import Gpu
 
 _SOURCE = "read from an engine of this configuration"
 
@@ -19,7 +20,8 @@ class MeasuredTerms:
     """Bytes of each GPU; None is not known.
 
     `weights` has a draft's in it. `cuda_graphs` is what the engine takes from KV for them.
-    `beside_kv` is all that it took off what it may use; None where it did not profile.
+    `beside_kv` is all that it took off what it may use; None where it did not profile. `total` is
+    the card, where it is not what the catalogue says.
     """
 
     weights_bytes: int | None = None
@@ -27,6 +29,14 @@ class MeasuredTerms:
     cuda_graphs_bytes: int | None = None
     non_torch_bytes: int | None = None
     beside_kv_bytes: int | None = None
+    total_bytes: int | None = None
+
+
+def card(gpu: Gpu, terms: MeasuredTerms) -> Gpu:
+    """Return a GPU with the memory that an engine saw on it."""
+    if terms.total_bytes is None:
+        return gpu
+    return replace(gpu, cuda_total=_figure(terms.total_bytes))
 
 
 def apply(divided: Division, terms: MeasuredTerms, case: Case) -> Division:

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.core.budget import (
     config_keys,
     feed_forward,
+    layer_kinds,
     quantization,
     recurrent_config,
     structure,
@@ -116,6 +117,13 @@ class ModelShape:
         return len(self.layers)
 
     @property
+    def is_attention_free(self) -> bool:
+        """Tell whether all layers are recurrent; the engine then caches prefixes only if asked."""
+        return not any(
+            isinstance(mixer, AttentionMixer) for layer in self.kinds for mixer in layer.mixers
+        )
+
+    @property
     def draft_layers(self) -> int:
         """Number of layers for multi-token prediction."""
         return len(self.mtp_layers)
@@ -178,7 +186,8 @@ def read(config: Mapping[str, Any]) -> ModelShape:
 
 
 def _layer_count(text: Mapping[str, Any]) -> int:
-    layers = config_keys.required(text, _LAYERS)
+    is_told = config_keys.present(text, _LAYERS) is not None
+    layers = (not is_told and layer_kinds.count(text)) or config_keys.required(text, _LAYERS)
     if layers > _MOST_LAYERS:
         config_keys.invalid("num_hidden_layers", f"must be at most {_MOST_LAYERS}, not {layers}")
     return layers

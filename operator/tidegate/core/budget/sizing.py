@@ -93,6 +93,8 @@ def size(
         Refused: the model or the configuration cannot be sized, or does not fit; the message has
             the numbers and what would work.
     """
+    if terms is not None:
+        gpu = measuring.card(gpu, terms)
     case = Case(shape, engine, gpu, safety_line, activations_bytes, weights_bytes)
     laid_out = pool.layout(shape, engine, case.compute_capability)
     divided = division.divide(case)

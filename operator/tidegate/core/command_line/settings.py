@@ -83,7 +83,7 @@ def settle(
             data_parallel=_parallel(arguments, "data-parallel-size"),
             expert_parallel=arguments.get("enable-expert-parallel", False),
             decode_context_parallel=_parallel(arguments, "decode-context-parallel-size"),
-            prefix_caching=arguments.get("enable-prefix-caching", True),
+            prefix_caching=arguments.get("enable-prefix-caching", not model.is_attention_free),
             enable_chunked_prefill=arguments.get("enable-chunked-prefill", True),
             enforce_eager=_is_eager(arguments),
             attention_backend=_attention_backend(arguments, engine),
