@@ -56,9 +56,12 @@ class EngineConfig:
 
     def pool(self) -> Pool:
         """Size the KV pool as the engine does when the model is loaded."""
+        return memory.plan(self.wanted, self.memory(), self.token_bytes, self.settings.device)
+
+    def memory(self) -> Memory:
+        """Return the device memory that the start finds."""
         total, used = self.settings.gpu_memory_bytes, self.settings.gpu_used_bytes
-        free = Memory(total, max(0, total - used), self.settings.non_kv_bytes)
-        return memory.plan(self.wanted, free, self.token_bytes, self.settings.device)
+        return Memory(total, max(0, total - used), self.settings.non_kv_bytes)
 
     def limits_for(self, pool: Pool) -> Limits:
         """Return the limits with the length that was fitted to the pool."""

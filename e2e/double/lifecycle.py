@@ -113,11 +113,8 @@ async def _load(config: EngineConfig, cause: str, environment: Mapping[str, str]
 
 def _log_pool(config: EngineConfig, pool: Pool) -> None:
     device = "CPU" if config.settings.device == "cpu" else "GPU"
-    logs.info(
-        "gpu_worker.py:773",
-        f"Available KV cache memory: {memory.gib(pool.available_bytes)} GiB",
-        process="Worker",
-    )
+    for place, message in memory.told(config.wanted, config.memory(), pool, config.settings.device):
+        logs.info(place, message, process="Worker")
     if pool.max_model_len < config.limits.max_model_len:
         logs.info(
             "kv_cache_utils.py:2100",

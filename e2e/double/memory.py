@@ -108,6 +108,41 @@ def plan(wanted: Wanted, memory: Memory, bytes_per_token: int, device: str) -> P
     return Pool(available, block_bytes, wanted.block_tokens, count, length)
 
 
+def told(wanted: Wanted, memory: Memory, pool: Pool, device: str) -> list[tuple[str, str]]:
+    """Return what vLLM logs of the division: the source line that prints, and the message.
+
+    All that is not KV counts as weights: the double has no activations and no graphs.
+    """
+    if device == "cpu":
+        how = "Auto set" if wanted.kv_bytes is None else "Explicitly set"
+        sizes = f"{gib(pool.available_bytes)}/{gib(memory.total_bytes)}"
+        return [("cpu_worker.py:260", f"{how} ({sizes}) GiB for KV cache on node 0.")]
+    if wanted.kv_bytes is not None:
+        return [
+            (
+                "gpu_worker.py:657",
+                f"Initial free memory {gib(memory.free_bytes)} GiB, reserved "
+                f"{gib(wanted.kv_bytes)} GiB memory for KV Cache as specified by "
+                "kv_cache_memory_bytes config and skipped memory profiling. This does not respect "
+                "the gpu_memory_utilization config.",
+            )
+        ]
+    requested = gib(memory.total_bytes * wanted.utilization)
+    return [
+        ("gpu_worker.py:759", f"Available KV cache memory: {gib(pool.available_bytes)} GiB"),
+        (
+            "gpu_worker.py:1012",
+            f"Free memory on device ({gib(memory.free_bytes)}/{gib(memory.total_bytes)} GiB) on "
+            f"startup. Desired GPU memory utilization is ({wanted.utilization}, {requested} GiB). "
+            f"Actual usage is {gib(memory.non_kv_bytes)} GiB for consumed memory (weights + "
+            "non-torch), 0.0 GiB for peak activation, and 0.0 GiB for CUDAGraph memory. Replace "
+            "gpu_memory_utilization config with `--kv-cache-memory="
+            f"{pool.available_bytes}` ({gib(pool.available_bytes)} GiB) to fit into requested "
+            f"memory. Current kv cache memory in use is {gib(pool.available_bytes)} GiB.",
+        ),
+    ]
+
+
 def gib(count: float) -> str:
     """Write bytes as vLLM does: GiB with at most two decimals."""
     return str(round(count / GIB, 2))

@@ -15,6 +15,7 @@ from tidegate.core.measure.learn import Reading
 from tidegate.core.slice_plan import SlicePlan
 
 _ROUNDING_BYTES = 16 * 2**20
+_VERBS = {"the runtime": "takes", "the card": "has"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _term(planned: SlicePlan, reading: Reading) -> str | None:
         return None
     name = max(differences, key=lambda name: abs(differences[name][0] - differences[name][1]))
     told, expected = differences[name]
-    verb = "takes" if name == "the runtime" else "take"
+    verb = _VERBS.get(name, "take")
     return f"{name} {verb} {format_bytes(told)} where {format_bytes(expected)} were expected"
 
 
@@ -102,4 +103,5 @@ def _terms(planned: SlicePlan, reading: Reading) -> list[tuple[str, int | None, 
         ("activations", log.activations_bytes, budget.activations.bytes),
         ("CUDA graphs", log.cuda_graphs_bytes, budget.cuda_graphs.bytes),
         ("the runtime", log.non_torch_bytes, budget.runtime.bytes - outside),
+        ("the card", log.total_bytes, budget.total.bytes),
     ]

@@ -10,6 +10,9 @@ from tidegate.core.slice_plan import SlicePlan
 from tidegate.facts.cache_config import CacheConfig
 from tidegate.facts.startup_log import StartupLog
 
+_ROUNDING_BYTES = 6 * 2**20
+"""The engine tells the card's memory in GiB with two decimals."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -50,7 +53,16 @@ def _terms(planned: SlicePlan, reading: Reading) -> MeasuredTerms:
         cuda_graphs_bytes=log.cuda_graphs_bytes,
         non_torch_bytes=log.non_torch_bytes,
         beside_kv_bytes=_beside_kv(planned, reading),
+        total_bytes=_other_total(planned, reading),
     )
+
+
+def _other_total(planned: SlicePlan, reading: Reading) -> int | None:
+    """Return the card's memory where the engine saw another than was planned with."""
+    told, expected = reading.log.total_bytes, planned.sizing.budget.total
+    if told is None or abs(told - expected.bytes) <= _ROUNDING_BYTES:
+        return expected.bytes if planned.basis and planned.basis.terms.total_bytes else None
+    return told
 
 
 def _beside_kv(planned: SlicePlan, reading: Reading) -> int | None:
@@ -63,7 +75,8 @@ def _beside_kv(planned: SlicePlan, reading: Reading) -> int | None:
         return None
     if cache.block_size != pool.block_size:
         return None
-    requested = math.ceil(planned.sizing.budget.total.bytes * cache.utilization)
+    total_bytes = _other_total(planned, reading) or planned.sizing.budget.total.bytes
+    requested = math.ceil(total_bytes * cache.utilization)
     beside = requested - cache.blocks * max(pool.bytes_per_block)
     return beside if beside > 0 else None
 

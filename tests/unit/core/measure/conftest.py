@@ -54,10 +54,12 @@ def planned(make_plan):
 def hear():
     """What an engine tells that takes the given GiB beside KV, by term."""
 
-    def reading(entry, *, weights=30.6, activations=5.64, non_torch=0.54, graphs=0.5, **cache):
+    def reading(
+        entry, *, weights=30.6, activations=5.64, non_torch=0.54, graphs=0.5, total=None, **cache
+    ):
         pool = entry.sizing.pool
         utilization = entry.sizing.gpu_memory_utilization
-        requested = math.ceil(entry.sizing.budget.total.bytes * utilization)
+        requested = math.ceil((total or entry.sizing.budget.total.bytes) * utilization)
         beside = round((weights + activations + non_torch + graphs) * GIB)
         blocks = (requested - beside) // max(pool.bytes_per_block)
         tokens = int(blocks / pool.blocks_per_request * entry.engine.max_model_len)

@@ -196,3 +196,19 @@ def test_a_measurement_is_the_same_after_it_was_written_down(planned, hear):
 )  # fmt: skip
 def test_what_somebody_else_wrote_down_is_no_measurement(text):
     assert measurement.decode(text) is None
+
+
+@pytest.mark.parametrize("gib", [78.5, 80.0, 95.0])
+def test_a_card_that_is_not_what_the_catalogue_says_is_planned_as_it_is(
+    make_plan, planned, hear, gib
+):
+    total = round(gib * 2**30)
+    reading = hear(planned, total=total)
+    reading = replace(reading, log=replace(reading.log, total_bytes=total))
+
+    after = make_plan(basis_of(planned, reading)).slices[0]
+
+    assert after.sizing.budget.total.bytes == total
+    assert after.sizing.pool.num_blocks == reading.cache.blocks
+    again = learnt(after, reading)
+    assert again.measurement == learnt(planned, reading).measurement
