@@ -78,7 +78,8 @@ def objects(deployment):
 
 def _bare(document):
     metadata = {k: v for k, v in document["metadata"].items() if k not in _GIVEN_BY_THE_SERVER}
-    own = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/")
+    # what the controllers keep, and what engines told when they were asked: that differs in time
+    own = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/", "tidegate.io/measured")
     metadata["annotations"] = {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()

@@ -14,3 +14,4 @@ def test_a_hung_engine_is_restarted_and_named(hung_engine):
     assert "previous log" in condition["message"]
     hung_engine.patch({"engine": {"env": []}})
     hung_engine.wait_settled()
+    hung_engine.delete()  # its GPU is for the scenarios that follow
