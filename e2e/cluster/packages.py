@@ -25,6 +25,7 @@ PROOFS: Mapping[str, str] = {
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "buildah": "buildah",
     "ca-certificates": "/etc/ssl/certs/ca-certificates.crt",
+    "curl": "curl",
 }
 """A program or file that shows that a package, or another one that does the same, is there."""
 
@@ -55,9 +56,12 @@ def install() -> None:
         raise ClusterError(f"install these by hand (there is no apt-get here): {' '.join(wanted)}")
     host.say(f"installing {' '.join(wanted)} with apt: about 1 min, once")
     environ = {"DEBIAN_FRONTEND": "noninteractive"}
-    host.run("apt-get", "update", "-q", environ=environ)
+    patient = ("-o", "DPkg::Lock::Timeout=300")  # a new machine may be updating itself
+    host.run("apt-get", *patient, "update", "-q", environ=environ)
     host.run(
-        *("apt-get", "install", "-y", "-q", "--no-install-recommends"), *wanted, environ=environ
+        *("apt-get", *patient, "install", "-y", "-q", "--no-install-recommends"),
+        *wanted,
+        environ=environ,
     )
     if still := missing():
         raise ClusterError(f"apt installed the packages, but these are not usable: {still}")

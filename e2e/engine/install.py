@@ -118,11 +118,12 @@ def _ensure_system_packages() -> None:
         missing.add("libnuma1")
     if not missing:
         return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *sorted(missing)]
+    patient = ["-o", "DPkg::Lock::Timeout=300"]
+    command = ["apt-get", *patient, "install", "-y", "--no-install-recommends", *sorted(missing)]
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise InstallError(f"missing on this machine; run as root: {' '.join(command)}")
     with _step(f"system packages: {', '.join(sorted(missing))}"):
-        _run("apt-get", "update", "-q")
+        _run("apt-get", *patient, "update", "-q")
         _run(*command)
 
 

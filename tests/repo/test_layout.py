@@ -44,9 +44,9 @@ REGISTRY = re.compile("|".join(rf"\b{name}\.{ending}\b" for name, ending in _REG
 
 
 def tracked() -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True
-    )
+    # the checkout may be another user's, as in many CI systems
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=TOP, check=True, capture_output=True, text=True)
     return [path for path in listed.stdout.split("\0") if path and (TOP / path).is_file()]
 
 
