@@ -63,6 +63,7 @@ _LIBRARY_HEAD_DIM = {
 }
 _HEAD_DIM = ("head_dim", "hidden_size_per_head", "kv_channels")
 _SHARES_KV = {"gemma3n_text": 15, "gemma4_text": 0}  # layers that do, by default
+_SPELLS_OUT_HEAD_DIM = ("nemotron_h", "hunyuan_v1_dense", "hunyuan_v1_moe")
 _WITH_SINKS = ("gpt_oss",)
 _GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe")
 _HAS_GLOBAL_HEADS = ("gemma4_text",)
@@ -87,7 +88,7 @@ def keys_of(model_type: str) -> frozenset[str]:
     if model_type in _HAS_WINDOW_HEADS:
         keys |= {"v_head_dim", "attention_chunk_size", *_WINDOW_HEAD_KEYS}
         keys |= {"add_swa_attention_sink_bias", "add_full_attention_sink_bias"}
-    if model_type == "nemotron_h":
+    if model_type in _SPELLS_OUT_HEAD_DIM:
         keys.add("attention_head_dim")
     if model_type == "granite":
         keys.add("attention_sinks")
@@ -173,8 +174,8 @@ def _kv_heads(text: Mapping[str, Any], model_type: str, heads: int) -> int:
 
 
 def _head_dim(text: Mapping[str, Any], model_type: str, heads: int) -> int:
-    keys = (*_HEAD_DIM, "attention_head_dim") if model_type == "nemotron_h" else _HEAD_DIM
-    explicit = config_keys.integer(text, keys, at_least=0)
+    spelled_out = ("attention_head_dim",) if model_type in _SPELLS_OUT_HEAD_DIM else ()
+    explicit = config_keys.integer(text, (*_HEAD_DIM, *spelled_out), at_least=0)
     if explicit:
         return explicit
     if model_type in _LIBRARY_HEAD_DIM:

@@ -49,6 +49,8 @@ def present(config: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
 def integer(config: Mapping[str, Any], keys: tuple[str, ...], at_least: int = 1) -> int | None:
     """Return the whole number under the first of `keys` that is present, or None.
 
+    A list with the same number for each layer is that number.
+
     Raises:
         Refused: it is no whole number, or out of bounds.
     """
@@ -56,6 +58,8 @@ def integer(config: Mapping[str, Any], keys: tuple[str, ...], at_least: int = 1)
     if key is None:
         return None
     value = config[key]
+    if isinstance(value, list) and value and all(one == value[0] for one in value):
+        value = value[0]
     if isinstance(value, list | Mapping):
         not_sized([key], f"{key} differs by layer")
     if isinstance(value, bool) or not isinstance(value, int):

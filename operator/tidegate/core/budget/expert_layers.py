@@ -5,8 +5,13 @@ from typing import Any
 
 from tidegate.core.budget import config_keys
 
-_DENSE_FIRST = ("first_k_dense_replace", "num_dense_layers")
-_STEPS = ("decoder_sparse_step", "interleave_moe_layer_step")
+_DENSE_FIRST = (
+    "first_k_dense_replace",
+    "num_dense_layers",
+    "moe_layer_start_index",
+    "moe_layer_num_skipped",
+)
+_STEPS = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
 
 
 def read(text: Mapping[str, Any], layers: int) -> frozenset[int]:
@@ -37,8 +42,10 @@ def _after_the_first(text: Mapping[str, Any], layers: int) -> frozenset[int]:
     step = next((step for step in steps if step is not None), 1)
     if step == 0:
         return frozenset()
+    last_sparse = config_keys.integer(text, ("moe_layer_end_index",), at_least=0)
+    end = layers if last_sparse is None else min(layers, last_sparse + 1)
     return frozenset(
         index
-        for index in range(first_sparse, layers)
+        for index in range(first_sparse, end)
         if (index + 1) % step == 0 and index not in dense_only
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.budget import config_keys, expert_layers
-from tidegate.core.budget.layer_kinds import PATTERN_KEY
+from tidegate.core.budget.layer_kinds import ALL_RECURRENT, PATTERN_KEY
 
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 _EXPERTS_PER_TOKEN = (
@@ -22,7 +22,12 @@ _SHARED_SIZE = (
     "shared_intermediate_size",
     "moe_shared_expert_intermediate_size",
 )
-_SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+_SHARED_COUNT = (
+    "n_shared_experts",
+    "num_shared_experts",
+    "num_shared_expert",
+    "moe_num_shared_experts",
+)
 _INTERMEDIATE = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "block_ff_dim")
 _DENSE_BESIDE_EXPERTS = ("intermediate_size_mlp", "dense_intermediate_size")
 # Two matrices instead of three: no gate beside the first projection.
@@ -85,12 +90,14 @@ def read(text: Mapping[str, Any], model_type: str, layers: int) -> list[MLP | No
     Raises:
         Refused: a key makes no sense.
     """
+    if model_type in ALL_RECURRENT:
+        return [Absent()] * layers
     dense = _dense(text, model_type)
     experts = _experts(text, model_type)
-    spelled = text.get(PATTERN_KEY)
-    if isinstance(spelled, str):
-        parts = {"-": dense, "E": experts}
-        return [parts.get(letter, Absent()) for letter in spelled[:layers]]
+    alone = _that_stand_alone(text)
+    if alone is not None:
+        parts = {"-": dense, "mlp": dense, "E": experts, "moe": experts}
+        return ([parts.get(part, Absent()) for part in alone] + [Absent()] * layers)[:layers]
     if text.get("block_configs") is not None:
         return _of_blocks(text, layers)
     if isinstance(text.get("intermediate_size"), list):
@@ -99,6 +106,16 @@ def read(text: Mapping[str, Any], model_type: str, layers: int) -> list[MLP | No
         return [dense] * layers
     sparse = expert_layers.read(text, layers)
     return [experts if index in sparse else dense for index in range(layers)]
+
+
+def _that_stand_alone(text: Mapping[str, Any]) -> list[str] | None:
+    """Return what each layer is where a layer has either a mixer or a feed-forward part."""
+    spelled, listed = text.get(PATTERN_KEY), text.get("layers_block_type")
+    if isinstance(spelled, str):
+        return list(spelled)
+    if isinstance(listed, list) and {"mlp", "moe"}.intersection(map(str, listed)):
+        return list(map(str, listed))
+    return None
 
 
 def _dense(text: Mapping[str, Any], model_type: str) -> Dense | None:

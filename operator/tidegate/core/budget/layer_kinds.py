@@ -57,7 +57,7 @@ _BY_NAME = {
     "mlp": Kind.NONE,
 }
 _BY_LETTER = {"*": Kind.FULL, "M": Kind.RECURRENT, "-": Kind.NONE, "E": Kind.NONE}
-_ALL_RECURRENT = ("mamba", "mamba2", "falcon_mamba")
+ALL_RECURRENT = ("mamba", "mamba2", "falcon_mamba")
 # Types that read use_sliding_window, and drop their window unless it is true; MiMo's is Qwen2's.
 # Other types keep their window, whatever the flag says.
 _WINDOW_OFF_BY_DEFAULT = re.compile(r"qwen2|qwen3|smollm3|mimo$")
@@ -190,7 +190,7 @@ def _exactly(kinds: list[Kind], key: str, layers: int) -> list[Kind]:
 
 def _of_rules(text: Mapping[str, Any], model_type: str, layers: int) -> list[Kind] | None:
     """Return the kinds by the library's rule for the model type; None where it has none."""
-    if model_type in _ALL_RECURRENT:
+    if model_type in ALL_RECURRENT:
         return [Kind.RECURRENT] * layers
     rule = _RULES.get(model_type)
     return None if rule is None else [rule(text, index) for index in range(layers)]

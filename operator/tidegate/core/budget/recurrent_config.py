@@ -22,11 +22,13 @@ _GROUPS = ("n_groups", "mamba_n_groups")
 _STATE_SIZE = ("ssm_state_size", "mamba_d_state", "state_size")
 _KERNEL = ("conv_kernel", "mamba_d_conv")
 _EXPAND = ("mamba_expand", "expand")
+_STEP_RANK = ("mamba_dt_rank", "time_step_rank")
 _STATE_DTYPE = ("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
 KEYS = frozenset(
     (*_HEADS, *_HEAD_DIM, *_GROUPS, *_STATE_SIZE, *_KERNEL, *_EXPAND, *_STATE_DTYPE)
 ) | config_keys.names(
     """mamba_d_ssm mamba_chunk_size mamba_conv_bias mamba_proj_bias mamba_rms_norm mamba_dt_rank
+    mamba_inner_layernorms
     mamba_norm_before_gate mamba_use_mlp mamba_hidden_act use_mamba_kernels use_conv_bias
     ssm_multipliers ssm_in_multiplier ssm_out_multiplier residual_in_fp32 use_mambapy
     linear_num_key_heads linear_num_value_heads linear_key_head_dim linear_value_head_dim
@@ -50,7 +52,7 @@ def read(text: Mapping[str, Any], model_type: str) -> Recurrent:
     if config_keys.present(text, ("conv_L_cache",)):
         return _short_convolution(text, model_type)
     if model_type in _MAMBA1:
-        return _mamba1(text)
+        return _mamba1(text, model_type)
     if config_keys.present(text, (*_HEADS, "num_heads")) and config_keys.present(text, _STATE_SIZE):
         return _mamba2(text, model_type)
     return config_keys.not_sized(
@@ -71,15 +73,17 @@ def state_dtype(text: Mapping[str, Any], model_type: str) -> str | None:
     return "float32" if model_type in _FLOAT32_STATE else None
 
 
-def _mamba1(text: Mapping[str, Any]) -> Mamba1:
+def _mamba1(text: Mapping[str, Any], model_type: str) -> Mamba1:
     hidden = config_keys.required(text, ("hidden_size",))
-    inner = (config_keys.integer(text, _EXPAND) or 2) * hidden
-    rank = text.get("mamba_dt_rank", text.get("time_step_rank", "auto"))
+    # Where nothing but recurrent layers use it, intermediate_size is theirs, and goes first.
+    inner = None if model_type == "jamba" else config_keys.integer(text, ("intermediate_size",))
+    inner = inner or (config_keys.integer(text, _EXPAND) or 2) * hidden
+    keys = tuple(key for key in _STEP_RANK if text.get(key) != "auto")
     return Mamba1(
         inner=inner,
         state_size=config_keys.integer(text, _STATE_SIZE) or 16,
         kernel=config_keys.integer(text, _KERNEL) or 4,
-        step_rank=rank if isinstance(rank, int) else math.ceil(hidden / 16),
+        step_rank=config_keys.integer(text, keys) or math.ceil(hidden / 16),
     )
 
 

@@ -44,8 +44,8 @@ _HARMLESS = config_keys.names(
     attn_output_gate attention_output_gate gate_attn_output attention_value_scale
     attention_projection_layout use_bidirectional_attention attention_k_eq_v rope_local_base_freq
     use_attention_sinks swa_rope_theta activation_sparsity_pattern
-    moe_latent_size use_qk_norm sliding_window_attention_dropout
-    n_shared_experts num_shared_experts moe_num_shared_experts decoder_sparse_step
+    cla_share_factor moe_latent_size use_qk_norm sliding_window_attention_dropout
+    n_shared_experts num_shared_experts num_shared_expert moe_num_shared_experts decoder_sparse_step
     shared_expert_intermediate_size shared_intermediate_size moe_shared_expert_overlap
     moe_shared_expert_intermediate_size share_expert_dim"""
 )
