@@ -19,11 +19,11 @@ _BAR_WIDTH = 60
 _WIDEST = 10_000
 _LINES = (
     # (field of the budget, label, character of the bar, colour)
-    ("weights", "weights", "█", "blue"),
-    ("draft", "draft model", "▇", "cyan"),
-    ("activations", "activations", "▓", "magenta"),
-    ("cuda_graphs", "CUDA graphs", "▒", "yellow"),
-    ("runtime", "runtime", "▚", "white"),
+    ("weights", "weights", "▓", "blue"),
+    ("draft", "draft model", "▒", "cyan"),
+    ("activations", "activations", "▞", "magenta"),
+    ("cuda_graphs", "CUDA graphs", "▚", "yellow"),
+    ("runtime", "runtime", "▪", "white"),
     ("kv_cache", "KV cache", "█", "green"),
     ("reserve", "reserve", "░", "bright_black"),
 )
