@@ -1,4 +1,4 @@
-"""How far the budget's estimates are from public start-up logs, by log and by term.
+"""How far the budget is from public start-up logs: by log, by term, and against the goals.
 
 Usage: python bench/budget_error.py [LOGS.jsonl]
 
@@ -8,22 +8,27 @@ out. What a log does not tell (batched tokens, sequences, version) is taken as t
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tidegate.api.figures import Figure, exact
-from tidegate.core.budget import defaults, division, shape
-from tidegate.core.budget.division import Case
+from tidegate.core.budget import division, pool, shape, weights
+from tidegate.core.budget.division import Case, Division
 from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
-from tidegate.facts import gpus, models
+from tidegate.facts import engines, gpus, models
 from tidegate.facts.gpus import Gpu
 
 GIB = 2**30
 LOGS = Path(__file__).parents[1] / "tests" / "vectors" / "startup_logs.jsonl"
 # Logs that name no version show activation peaks of the sampler before 0.11.
 VERSION_WHEN_UNTOLD = "0.10.2"
+UTILIZATION_WHEN_UNTOLD = 0.9
+# A layout hardly depends on the card: where a log names none, blocks are those of an A100.
+CAPABILITY_WHEN_UNTOLD = (8, 0)
 PRODUCTS = {
     "H100 80GB": "NVIDIA-H100-80GB-HBM3",
     "H100": "NVIDIA-H100-80GB-HBM3",
@@ -34,7 +39,16 @@ PRODUCTS = {
     "L40S": "NVIDIA-L40S",
     "RTX PRO 6000 Blackwell": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
 }
-TERMS = ("weights", "activations", "non-torch", "graphs", "KV")
+TERM_KEYS = {
+    "weights": "model_loading_gib",
+    "activations": "activation_peak_gib",
+    "non-torch": "non_torch_gib",
+    "graphs": "cudagraph_gib",
+    "beside KV": "beside_kv_gib",
+    "KV": "available_kv_gib",
+}
+WHOLE = "beside KV"
+BLOCKS_GOAL, WHOLE_GOAL, BAND_GOAL = 0.95, 0.80, 0.90
 
 
 @dataclass(frozen=True)
@@ -46,74 +60,132 @@ class Judged:
     shown: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A log's blocks or tokens of KV beside those that follow from the memory that it shows."""
+
+    log: dict[str, Any]
+    unit: str
+    shown: int
+    computed: int
+
+    @property
+    def error(self) -> float:
+        """The difference as a share of what is shown."""
+        return self.computed / self.shown - 1
+
+
 def main() -> None:
-    """Print a table of errors and a summary."""
+    """Print every log's errors, a summary by term, and the goals with what was found."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else LOGS
-    judged, skipped = [], []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        log = json.loads(line)
-        try:
-            judged.append(judge(log))
-        except (Refused, LookupError) as why:
-            skipped.append(f"{log['id']}: {why}"[:160])
+    lines = path.read_text(encoding="utf-8").splitlines()
+    logs = [json.loads(line) for line in lines if line.strip()]
+    judged, skipped = tried(judge, logs)
+    blocks, without = tried(blocks_of, logs)
     for one in judged:
         print_log(one)
     print_summary(judged)
-    print(f"\nnot judged ({len(skipped)}):", *skipped, sep="\n  ")
+    print_blocks(blocks)
+    print_goals(judged, blocks)
+    print(f"\nterms not judged ({len(skipped)}):", *skipped, sep="\n  ")
+    print(f"\nblocks not judged ({len(without)}):", *without, sep="\n  ")
+
+
+def tried(work: Any, logs: Sequence[dict[str, Any]]) -> tuple[list[Any], list[str]]:
+    """Return the results of the logs that could be judged, and why the others could not."""
+    done, skipped = [], []
+    for log in logs:
+        try:
+            done.append(work(log))
+        except (Refused, LookupError) as why:
+            skipped.append(f"{log['id']}: {why}"[:160])
+    return done, skipped
 
 
 def judge(log: dict[str, Any]) -> Judged:
     """Predict a log's terms from its configuration alone."""
+    if log.get("engine") == "V0":
+        raise LookupError("it is of the former engine, V0")
+    model = model_of(log)
+    gpu = gpu_of(log)
+    line = log.get("gpu_memory_utilization") or UTILIZATION_WHEN_UNTOLD
+    divided = division.divide(Case(model, engine_of(log, model, gpu), gpu, line))
+    require_known_division(log, divided.weights.bytes)
+    return Judged(log, predicted(divided), shown(log, divided.requested_bytes))
+
+
+def predicted(divided: Division) -> dict[str, Figure]:
+    """Return what the plan says of each term."""
+    fixed, may_use = divided.fixed, divided.requested_bytes
+    kv = Figure(divided.left_bytes, may_use - fixed.high, may_use - fixed.low, fixed.how)
+    terms = (divided.weights, divided.activations, divided.inside, divided.cuda_graphs, fixed, kv)
+    return dict(zip(TERM_KEYS, terms, strict=True))
+
+
+def shown(log: dict[str, Any], requested_bytes: int) -> dict[str, float]:
+    """Return the terms that a log shows, in GiB; the whole where it tells what it is part of."""
+    known = dict(log)
+    if "available_kv_gib" in log and "gpu_memory_utilization" in log:
+        known["beside_kv_gib"] = requested_bytes / GIB - log["available_kv_gib"]
+    elif "available_kv_gib" in log:
+        del known["available_kv_gib"]  # of an untold share of the card: tells nothing
+    if log.get("cudagraph_gib", 0) < 0:  # free memory rose during capture: tells nothing
+        del known["cudagraph_gib"]
+    return {term: known[key] for term, key in TERM_KEYS.items() if known.get(key) is not None}
+
+
+def blocks_of(log: dict[str, Any]) -> Blocks:
+    """Compute a log's KV blocks, or tokens, from the memory that it shows for KV."""
+    unit = "gpu_blocks" if "gpu_blocks" in log else "kv_cache_tokens"
+    for key in ("available_kv_gib", unit):
+        if key not in log:
+            raise LookupError(f"it shows no {key}")
+    model = model_of(log)
+    known = gpus.variants(PRODUCTS.get(log.get("gpu", ""), ""))
+    gpu = known[0] if known else gpus.unknown("untold", 81_920, CAPABILITY_WHEN_UNTOLD)
+    engine = engine_of(log, model, gpu)
+    capability = gpu.compute_capability or CAPABILITY_WHEN_UNTOLD
+    if "tensor_parallel" not in log:
+        if "model_loading_gib" not in log:
+            raise LookupError("it does not tell over how many GPUs the model is divided")
+        require_known_division(log, weights.of(model, engine, "bfloat16", None).bytes)
+    planned = pool.kv_pool(model, engine, round(log["available_kv_gib"] * GIB), capability)
+    is_blocks = unit == "gpu_blocks"
+    computed = planned.num_blocks if is_blocks else planned.cache_size_tokens
+    return Blocks(log, "blocks" if is_blocks else "tokens", log[unit], computed)
+
+
+def require_known_division(log: dict[str, Any], weights_bytes: int) -> None:
+    """Refuse a log that does not tell its GPUs and whose weights are not those of one."""
+    loaded_gib = log.get("model_loading_gib")
+    if "tensor_parallel" not in log and loaded_gib and weights_bytes > 1.5 * GIB * loaded_gib:
+        raise LookupError("it does not tell over how many GPUs the model is divided")
+
+
+def model_of(log: dict[str, Any]) -> ModelShape:
+    """Return the shape of a log's model, from the catalogue."""
     found = models.find(log.get("model", "")) or models.find(log.get("config_key") or "")
     if found is None:
         raise LookupError("the catalogue has no config of this model")
-    if log.get("engine") == "V0":
-        raise LookupError("it is of the former engine, V0")
-    model = shape.read(found.config)
-    gpu = gpu_of(log)
-    engine = EngineConfig(
+    return shape.read(found.config)
+
+
+def engine_of(log: dict[str, Any], model: ModelShape, gpu: Gpu) -> EngineConfig:
+    """Return a log's flags, with the engine's defaults where it tells none."""
+    oldest = engines.engine(engines.versions()[0])  # defaults by card are as old as these logs
+    default = oldest.batch_defaults(gpu.cuda_total.bytes, gpu.product, gpu.compute_capability)
+    return EngineConfig(
         version=log.get("vllm_version") or VERSION_WHEN_UNTOLD,
         max_model_len=log.get("max_model_len") or model.max_model_len,
-        max_num_seqs=log.get("max_num_seqs") or defaults.max_num_seqs("", gpu),
-        max_num_batched_tokens=log.get("max_num_batched_tokens")
-        or defaults.max_num_batched_tokens("", gpu),
+        max_num_seqs=log.get("max_num_seqs") or default.max_num_seqs,
+        max_num_batched_tokens=log.get("max_num_batched_tokens") or default.max_num_batched_tokens,
         quantization=quantization_of(log),
         kv_cache_dtype=log.get("kv_cache_dtype") or "auto",
+        block_size=log.get("block_size"),
         tensor_parallel=log.get("tensor_parallel") or 1,
         pipeline_parallel=log.get("pipeline_parallel") or 1,
         enforce_eager=bool(log.get("enforce_eager")),
     )
-    case = Case(model, engine, gpu, log.get("gpu_memory_utilization") or 0.9)
-    divided = division.divide(case)
-    weights_gib = log.get("model_loading_gib")
-    if (
-        "tensor_parallel" not in log
-        and weights_gib
-        and divided.weights.bytes > 1.5 * GIB * weights_gib
-    ):
-        raise LookupError("it does not tell over how many GPUs the model is divided")
-    left = divided.requested_bytes - divided.fixed.bytes
-    band = (
-        divided.requested_bytes - divided.fixed.high,
-        divided.requested_bytes - divided.fixed.low,
-    )
-    kv = Figure(left, *band, divided.fixed.how)
-    predicted = dict(
-        zip(
-            TERMS,
-            (divided.weights, divided.activations, divided.inside, divided.cuda_graphs, kv),
-            strict=True,
-        )
-    )
-    keys = ("model_loading", "activation_peak", "non_torch", "cudagraph", "available_kv")
-    shown = {
-        term: log[f"{key}_gib"]
-        for term, key in zip(TERMS, keys, strict=True)
-        if log.get(f"{key}_gib") is not None
-    }
-    if log.get("cudagraph_gib", 0) < 0:  # free memory rose during capture: tells nothing
-        del shown["graphs"]
-    return Judged(log, predicted, shown)
 
 
 def quantization_of(log: dict[str, Any]) -> str | None:
@@ -139,30 +211,80 @@ def print_log(judged: Judged) -> None:
     log = judged.log
     print(f"{log['id']}  {log['model']}  tp {log.get('tensor_parallel', '?')}", end="")
     print(f"  vLLM {log.get('vllm_version', '?')}")
-    for term, shown in judged.shown.items():
+    for term, shown_gib in judged.shown.items():
         figure = judged.predicted[term]
-        inside = "in" if figure.low <= shown * GIB <= figure.high else "OUT OF"
+        inside = "in" if is_inside(figure, shown_gib) else "OUT OF"
         print(
-            f"  {term:12} shown {shown:7.2f}  predicted {figure.bytes / GIB:7.2f} "
+            f"  {term:12} shown {shown_gib:7.2f}  predicted {figure.bytes / GIB:7.2f} "
             f"({figure.low / GIB:.2f} to {figure.high / GIB:.2f} GiB)  "
-            f"error {figure.bytes / GIB - shown:+6.2f}  {inside} the band"
+            f"error {figure.bytes / GIB - shown_gib:+6.2f}  {inside} the band"
         )
 
 
-def print_summary(judged: list[Judged]) -> None:
+def print_summary(judged: Sequence[Judged]) -> None:
     """Print, by term, how many logs show it, the middle error and the share inside of the band."""
     print(f"\n{'term':12} {'logs':>4} {'middle error':>13} {'within 10 %':>12} {'in the band':>12}")
-    for term in TERMS:
-        pairs = [(one.predicted[term], one.shown[term]) for one in judged if term in one.shown]
+    for term in TERM_KEYS:
+        pairs = pairs_of(judged, term)
         if not pairs:
             continue
-        errors = sorted(abs(figure.bytes / GIB - shown) for figure, shown in pairs)
-        near = sum(abs(figure.bytes / GIB - shown) <= 0.1 * abs(shown) for figure, shown in pairs)
-        inside = sum(figure.low <= shown * GIB <= figure.high for figure, shown in pairs)
+        errors = sorted(abs(figure.bytes / GIB - shown_gib) for figure, shown_gib in pairs)
+        near = sum(is_near(*pair) for pair in pairs)
+        inside = sum(is_inside(*pair) for pair in pairs)
         print(
             f"{term:12} {len(pairs):4} {errors[len(errors) // 2]:9.2f} GiB "
             f"{near:7}/{len(pairs):<4} {inside:7}/{len(pairs)}"
         )
+
+
+def print_blocks(blocks: Sequence[Blocks]) -> None:
+    """Print what the pool is computed to be from the memory that each log shows."""
+    print("\nKV from logged memory:")
+    for one in blocks:
+        print(
+            f"  {one.log['id']:24} {one.log['model']:44.44} shown {one.shown:>9,} "
+            f"computed {one.computed:>9,} {one.unit}  {100 * one.error:+.2f} %"
+        )
+
+
+def print_goals(judged: Sequence[Judged], blocks: Sequence[Blocks]) -> None:
+    """Print the goals beside what was found.
+
+    The whole budget is all that the engine takes beside KV: what a plan estimates.
+    """
+    whole = pairs_of(judged, WHOLE)
+    goals = (
+        (
+            "KV blocks from logged memory within 1 %",
+            BLOCKS_GOAL,
+            [abs(one.error) <= 0.01 for one in blocks],
+        ),
+        ("whole budget within 10 %", WHOLE_GOAL, [is_near(*pair) for pair in whole]),
+        ("true value inside the band", BAND_GOAL, [is_inside(*pair) for pair in whole]),
+    )
+    print("\ngoals, of the logs that show what is needed:")
+    for what, goal, hits in goals:
+        found = sum(hits) / len(hits) if hits else 0.0
+        verdict = "met" if hits and found >= goal else "NOT met"
+        print(
+            f"  {what} on >= {100 * goal:.0f} %: "
+            f"{sum(hits)} of {len(hits)}, {100 * found:.0f} %, {verdict}"
+        )
+
+
+def pairs_of(judged: Sequence[Judged], term: str) -> list[tuple[Figure, float]]:
+    """Return a term's predictions and what the logs show, in GiB."""
+    return [(one.predicted[term], one.shown[term]) for one in judged if term in one.shown]
+
+
+def is_near(figure: Figure, shown_gib: float) -> bool:
+    """Tell whether a prediction is within a tenth of what is shown."""
+    return abs(figure.bytes / GIB - shown_gib) <= 0.1 * abs(shown_gib)
+
+
+def is_inside(figure: Figure, shown_gib: float) -> bool:
+    """Tell whether what is shown lies inside of a prediction's band."""
+    return figure.low <= shown_gib * GIB <= figure.high
 
 
 if __name__ == "__main__":
