@@ -51,6 +51,7 @@ class Cache:
         self._selector = selector
         self._objects: dict[Key, Document] = {}
         self._by_deployment: dict[Ref, dict[Key, Document]] = {}
+        self._at = 0  # the version up to which the server's lists and watches have told all
 
     def all(self) -> Iterable[Document]:
         """Return every object."""
@@ -65,35 +66,34 @@ class Cache:
         return list(self._by_deployment.get(ref, {}).values())
 
     def offer(self, document: Document) -> None:
-        """Take an object that came by another way (our own write), unless the cache has newer."""
-        held = self._objects.get(_key(document))
-        if held is None or version(document) > version(held):
-            self._put(document)
+        """Take an object that came by another way (our own write), unless the cache knows better.
 
-    def forget(self, document: Document) -> None:
-        """Drop an object that is known to be gone."""
-        self._drop(_key(document))
+        One that is not held, and not newer than what the watch has told, was deleted since.
+        """
+        if _key(document) in self._objects or version(document) > self._at:
+            self._put(document)
 
     async def run(self, api: ApiServer) -> None:
         """Keep the cache until cancelled; every failure is retried."""
-        at: str | None = None
+        is_listed = False
         delay = _RETRY_SECONDS[0]
         while True:
             try:
-                if at is None:
-                    at = await self._list(api)
+                if not is_listed:
+                    await self._list(api)
+                    is_listed = True
                     self.synced.set()
-                at = await self._watch(api, at)
+                await self._watch(api)
                 delay = _RETRY_SECONDS[0]
             except Expired:
-                at = None
+                is_listed = False
             except NoAnswer as error:
                 _LOG.warning("watch of %s broke off: %s", self.resource.plural, error)
                 await asyncio.sleep(delay * (0.5 + random.random()))
                 delay = min(delay * 2, _RETRY_SECONDS[1])
 
-    async def _list(self, api: ApiServer) -> str:
-        """Read everything, forget what is gone, and return the version to watch from."""
+    async def _list(self, api: ApiServer) -> None:
+        """Read everything, and drop what is gone."""
         seen: set[Key] = set()
         query = {"limit": str(_PAGE), **self._query()}
         while True:
@@ -113,15 +113,17 @@ class Cache:
             if not token:
                 break
             query["continue"] = token
-        for key in [key for key in self._objects if key not in seen]:
-            self._drop(key)
-        return str(answer["metadata"]["resourceVersion"])
+        at = version(answer)
+        for key, held in list(self._objects.items()):
+            if key not in seen and version(held) <= at:  # what is newer was offered meanwhile
+                self._drop(key)
+        self._at = at
 
-    async def _watch(self, api: ApiServer, at: str) -> str:
+    async def _watch(self, api: ApiServer) -> None:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": at,
+            "resourceVersion": str(self._at),
             "timeoutSeconds": str(_WATCH_SECONDS + random.randrange(60)),
             **self._query(),
         }
@@ -131,13 +133,12 @@ class Cache:
                 case "ADDED" | "MODIFIED":
                     self._put(document)
                 case "DELETED":
-                    self._drop(_key(document))
+                    self._drop_by(document)
                 case "ERROR" if document.get("code") == 410:
                     raise Expired
                 case "ERROR":
                     raise NoAnswer(message_of(document))
-            at = document["metadata"]["resourceVersion"]
-        return at
+            self._at = version(document)
 
     def _query(self) -> dict[str, str]:
         return {"labelSelector": self._selector} if self._selector else {}
@@ -146,7 +147,7 @@ class Cache:
         key = _key(document)
         kept = self._keep(document)
         if kept is None:
-            self._drop(key)
+            self._drop_by(document)
             return
         held = self._objects.get(key)
         if held is not None and version(held) >= version(kept):
@@ -157,6 +158,12 @@ class Cache:
         if ref is not None:
             self._by_deployment.setdefault(ref, {})[key] = kept
         self._changed(kept)
+
+    def _drop_by(self, document: Document) -> None:
+        """Drop what is held of an object, unless that is newer: another object of the name."""
+        held = self._objects.get(_key(document))
+        if held is not None and version(held) <= version(document):
+            self._drop(_key(document))
 
     def _drop(self, key: Key) -> None:
         held = self._objects.pop(key, None)

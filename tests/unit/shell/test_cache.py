@@ -55,10 +55,15 @@ class Server:
             yield item
 
 
-async def play(server, keep=lambda document: document, watches=None):
-    """Run a cache until the server's script is through."""
+async def play(server, keep=lambda document: document):
+    """Run a new cache until the server's script is through."""
     changed = []
     cache = Cache(BY_KIND["Service"], keep, lambda d: changed.append(d["metadata"]["name"]))
+    await play_on(cache, server)
+    return cache, changed
+
+
+async def play_on(cache, server):
     task = asyncio.create_task(cache.run(server))
     wanted = len(server.watches) + 1
     async with asyncio.timeout(10):
@@ -67,7 +72,6 @@ async def play(server, keep=lambda document: document, watches=None):
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    return cache, changed
 
 
 def names(cache):
@@ -117,8 +121,47 @@ async def test_a_broken_watch_is_taken_up_again(fault, monkeypatch):
     )
     cache, _ = await play(server)
 
-    assert "b" in names(cache)
+    assert names(cache) == ["a", "b"]
+    assert server.watched_from == ["5", "6", "7"], "from the last version seen, not from the first"
     assert server.list_calls == 1
+
+
+async def test_an_answer_that_comes_after_the_deletion_brings_nothing_back():
+    server = Server([(5, [service("a", 5)])], [[event("DELETED", service("a", 7))]])
+    cache, _ = await play(server)
+    cache.offer(service("a", 6))
+    assert names(cache) == []
+
+    cache.offer(service("a", 8))
+    assert names(cache) == ["a"], "that is a new one"
+
+
+@pytest.mark.parametrize(("deleted_at", "left"), [(6, ["a"]), (9, [])])
+async def test_a_deletion_ends_only_what_is_no_newer_than_it(deleted_at, left):
+    server = Server([(5, [service("a", 5)])], [[event("DELETED", service("a", deleted_at))]])
+    held = service("a", 8)  # the answer to our own write, ahead of the watch
+    plain = server.lines
+
+    async def lines(*arguments):
+        cache.offer(held)
+        async for item in plain(*arguments):
+            yield item
+
+    server.lines = lines
+    cache = Cache(BY_KIND["Service"], lambda document: document, lambda document: None)
+    await play_on(cache, server)
+
+    assert names(cache) == left
+
+
+async def test_a_list_drops_nothing_that_was_made_after_it():
+    server = Server([(5, [])], [])
+    cache = Cache(BY_KIND["Service"], lambda document: document, lambda document: None)
+    cache.offer(service("made since", 6))
+    cache.offer(service("gone by then", 4))
+    await play_on(cache, server)
+
+    assert names(cache) == ["made since"]
 
 
 async def test_an_older_object_never_replaces_a_newer_one():
