@@ -260,6 +260,16 @@ class TestHearing:
         await world.run()
         assert planned(world)["measured"]
 
+    async def test_one_that_was_silent_for_weeks_is_still_asked_now_and_then(self):
+        world = await running(prepare=lambda world: setattr(world.engines, "is_silent", True))
+        (heard,) = world.memory.heard[world.refs[0]].values()
+        heard.attempts = 5000
+        for _ in range(3):
+            asked = len(world.engines.asked)
+            world.clock.pass_by(601)
+            await world.reconcile()
+            assert len(world.engines.asked) == asked + 1
+
     @pytest.mark.parametrize(
         "page", ["", "<html>", 'vllm:cache_config_info{num_gpu_blocks="NaN"} 1', "x" * 100_000]
     )

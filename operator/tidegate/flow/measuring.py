@@ -25,6 +25,8 @@ from tidegate.flow.ports import Clock, Cluster, Document, Engines, ReadFailed
 LOG_BYTES = 512 * 1024
 _FIRST_WAIT_SECONDS = 15.0
 _LONGEST_WAIT_SECONDS = 600.0
+_DOUBLINGS = 10
+"""At most: by then the longest wait is reached, and a larger power would overflow."""
 
 
 async def drifts(
@@ -82,7 +84,8 @@ async def _hear(
         cache = await engines.cache_config(pod)
         log = await cluster.start_of_log(metadata["namespace"], metadata["name"], LOG_BYTES)
     except ReadFailed:
-        wait_seconds = min(_FIRST_WAIT_SECONDS * 2**heard.attempts, _LONGEST_WAIT_SECONDS)
+        doubled = _FIRST_WAIT_SECONDS * 2 ** min(heard.attempts, _DOUBLINGS)
+        wait_seconds = min(doubled, _LONGEST_WAIT_SECONDS)
         heard.attempts += 1
         heard.ask_at = clock.monotonic() + wait_seconds
         return

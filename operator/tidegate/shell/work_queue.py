@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_SECONDS = (1.0, 60.0)
+_DOUBLINGS = 10
+"""At most: by then the longest delay is reached, and a larger power would overflow."""
 
 Item = TypeVar("Item")
 
@@ -93,7 +95,7 @@ class WorkQueue(Generic[Item]):
             seconds = await self._work(item)
         except Exception:  # a bug in one pass must not stop the others
             count = self._failures[item] = self._failures.get(item, 0) + 1
-            delay = min(_BACKOFF_SECONDS[0] * 2 ** (count - 1), _BACKOFF_SECONDS[1])
+            delay = min(_BACKOFF_SECONDS[0] * 2 ** min(count - 1, _DOUBLINGS), _BACKOFF_SECONDS[1])
             _LOG.exception("pass failed, next try in %.0f s", delay, extra={"item": str(item)})
             self.wake_after(item, delay * (0.5 + random.random() / 2))
         else:

@@ -148,3 +148,21 @@ async def test_a_full_queue_of_passes_that_await_nothing_lets_others_run():
             await asyncio.sleep(0)
 
     assert turns > 10
+
+
+async def test_a_pass_that_has_failed_for_a_week_is_still_tried_and_stops_nobody(monkeypatch):
+    monkeypatch.setattr("tidegate.shell.work_queue._BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("tidegate.shell.work_queue._LOG.disabled", True)
+    passes = []
+
+    async def work(item):
+        passes.append(item)
+        if item == "bad":
+            raise RuntimeError("boom")
+
+    queue = WorkQueue(work, concurrency=1)
+    async with running(queue):
+        queue.wake("bad")
+        await until(lambda: passes.count("bad") > 5000)
+        queue.wake("good")
+        await until(lambda: "good" in passes)
