@@ -5,6 +5,7 @@ from tidegate.core.budget import parallelism
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.mixers import Attention, AttentionMixer
 from tidegate.core.budget.pool import KVPool
+from tidegate.core.budget.reach import AllTokens
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
 
@@ -41,10 +42,18 @@ def _kv_heads(attention: Attention, size: int) -> str:
 
 
 def bytes_of_token(shape: ModelShape, engine: EngineConfig, pool: KVPool) -> str:
-    """Say what a token costs."""
-    return (
+    """Say what a token costs, and what a request costs whatever its length."""
+    bounded = [group for group in pool.groups if not isinstance(group.reach, AllTokens)]
+    blocks = sum(group.blocks_of(engine.max_model_len) for group in bounded)
+    sentence = (
         f"a token takes {pool.bytes_per_token:,} bytes of KV on each GPU ({shape.layer_count} "
         f"layers, KV dtype {engine.kv_cache_dtype}), in blocks of {pool.block_size} tokens"
+    )
+    if not blocks:
+        return sentence
+    most = gib(blocks * max(pool.bytes_per_block))
+    return (
+        f"{sentence}; windows, chunks and states of a long request take {most} beside, and no more"
     )
 
 

@@ -9,6 +9,7 @@ from tidegate.core.budget.mixers import CompressedAttention, Indexer, LatentAtte
 
 # The engine runs latent attention for these model types when config.json has a latent rank.
 _MODEL_TYPES = (
+    "axk1",
     "deepseek_v2",
     "deepseek_v3",
     "deepseek_v32",

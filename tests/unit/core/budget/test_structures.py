@@ -16,10 +16,12 @@ from tests.unit.core.budget.structures import (
     LLAMA4,
     NEMOTRON_H,
     QWEN3_NEXT,
+    engine_of,
     planned,
 )
 
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import shape, sizing
 from tidegate.core.budget.engine_config import Speculative
 from tidegate.errors import Refused
 
@@ -223,3 +225,11 @@ def test_a_state_that_is_handed_out_needs_blocks_of_64_tokens():
 
 def test_blackwell_has_other_backends_and_the_same_bytes():
     assert planned(GEMMA3, BLACKWELL).bytes_per_token == planned(GEMMA3).bytes_per_token
+
+
+def test_the_plan_tells_what_a_window_takes_beside_the_tokens(make_gpu):
+    engine = engine_of()
+    sized = sizing.size(shape.read(GEMMA3), engine, make_gpu(), safety_line=0.9)
+    windows_bytes = 5 * (-(-(1024 - 1 + 2 * 8192) // 16) + 1) * (2 * 16 * 2 * 8 * 128 * 2)
+
+    assert f"take {windows_bytes / 2**20:.2f} MiB beside" in " ".join(sized.because)
