@@ -70,16 +70,17 @@ class ApiServer:
         content_type: str = "application/json",
         verb: str = "",
         as_text: bool = False,
+        seconds: float = CALL_SECONDS,
     ) -> tuple[int, Any]:
         """Return the status and the document (or text) of an answer, whatever the status is.
 
         Raises:
-            NoAnswer: There was no answer; what was asked may have been done all the same.
+            NoAnswer: There was no answer within `seconds`; what was asked may have been done all the same.
         """
         status = None
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                answer = await self._send(method, path, query, body, content_type, CALL_SECONDS)
+            async with asyncio.timeout(seconds):
+                answer = await self._send(method, path, query, body, content_type, seconds)
                 status, data = answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error

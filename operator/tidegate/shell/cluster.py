@@ -18,6 +18,10 @@ from tidegate.shell.resources import BY_KIND, OWNED_KINDS
 _LOG = logging.getLogger(__name__)
 _ENDED = ("Succeeded", "Failed")
 _EVENT_LIMIT = 1024
+_LOG_SECONDS = 5.0
+"""Longest wait for a log: the kubelet of a sick node may not answer, and a pass waits for it."""
+_NO_LOG = (400, 404)
+"""What is answered for a container that has not begun, or did not end yet, or is gone."""
 
 
 class KubernetesCluster:
@@ -94,25 +98,31 @@ class KubernetesCluster:
 
     async def pod_log(self, namespace: str, pod: str, *, previous: bool, tail_lines: int) -> str:
         """Return the last lines of the engine's log; empty when there is none."""
-        query = {"container": ENGINE_CONTAINER, "tailLines": str(tail_lines)}
+        query = {"tailLines": str(tail_lines)}
         if previous:
             query["previous"] = "true"
-        path = BY_KIND["Pod"].path(namespace, pod, "log")
-        status, answer = await self._read(path, query, as_text=True)
-        return answer if status == 200 and isinstance(answer, str) else ""
+        return await self._engine_log(namespace, pod, query)
 
     async def start_of_log(self, namespace: str, pod: str, limit_bytes: int) -> str:
         """Return the first bytes of the running engine's log; empty when there is none."""
-        query = {"container": ENGINE_CONTAINER, "limitBytes": str(limit_bytes)}
-        path = BY_KIND["Pod"].path(namespace, pod, "log")
-        status, answer = await self._read(path, query, as_text=True)
-        return answer if status == 200 and isinstance(answer, str) else ""
+        return await self._engine_log(namespace, pod, {"limitBytes": str(limit_bytes)})
 
-    async def _read(
-        self, path: str, query: dict[str, str] | None = None, as_text: bool = False
-    ) -> tuple[int, Any]:
+    async def _engine_log(self, namespace: str, pod: str, query: dict[str, str]) -> str:
+        status, answer = await self._read(
+            BY_KIND["Pod"].path(namespace, pod, "log"),
+            query={"container": ENGINE_CONTAINER, **query},
+            as_text=True,
+            seconds=_LOG_SECONDS,
+        )
+        if status in _NO_LOG:
+            return ""
+        if status != 200:
+            raise ReadFailed(f"log of {namespace}/{pod}: {status}: {message_of(answer)}")
+        return str(answer)
+
+    async def _read(self, path: str, **call: Any) -> tuple[int, Any]:
         try:
-            return await self._api.call("GET", path, query=query, as_text=as_text)
+            return await self._api.call("GET", path, **call)
         except NoAnswer as error:
             raise ReadFailed(str(error)) from error
 
