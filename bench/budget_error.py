@@ -7,6 +7,7 @@ out. What a log does not tell (batched tokens, sequences, version) is taken as t
 """
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -111,22 +112,23 @@ def judge(log: dict[str, Any]) -> Judged:
     line = log.get("gpu_memory_utilization") or UTILIZATION_WHEN_UNTOLD
     divided = division.divide(Case(model, engine_of(log, model, gpu), gpu, line))
     require_known_division(log, divided.weights.bytes)
-    return Judged(log, predicted(divided), shown(log, divided.requested_bytes))
+    may_use = math.ceil(gpu.cuda_total.bytes * line)  # as the log's engine, which a plan may lower
+    return Judged(log, predicted(divided, may_use), shown(log, may_use))
 
 
-def predicted(divided: Division) -> dict[str, Figure]:
-    """Return what the plan says of each term."""
-    fixed, may_use = divided.fixed, divided.requested_bytes
-    kv = Figure(divided.left_bytes, may_use - fixed.high, may_use - fixed.low, fixed.how)
+def predicted(divided: Division, may_use: int) -> dict[str, Figure]:
+    """Return what the plan says of each term, of the bytes that the engine may use."""
+    fixed = divided.fixed
+    kv = Figure(may_use - fixed.bytes, may_use - fixed.high, may_use - fixed.low, fixed.how)
     terms = (divided.weights, divided.activations, divided.inside, divided.cuda_graphs, fixed, kv)
     return dict(zip(TERM_KEYS, terms, strict=True))
 
 
-def shown(log: dict[str, Any], requested_bytes: int) -> dict[str, float]:
+def shown(log: dict[str, Any], may_use: int) -> dict[str, float]:
     """Return the terms that a log shows, in GiB; the whole where it tells what it is part of."""
     known = dict(log)
     if "available_kv_gib" in log and "gpu_memory_utilization" in log:
-        known["beside_kv_gib"] = requested_bytes / GIB - log["available_kv_gib"]
+        known["beside_kv_gib"] = may_use / GIB - log["available_kv_gib"]
     elif "available_kv_gib" in log:
         del known["available_kv_gib"]  # of an untold share of the card: tells nothing
     if log.get("cudagraph_gib", 0) < 0:  # free memory rose during capture: tells nothing
