@@ -75,7 +75,8 @@ class ApiServer:
         """Return the status and the document (or text) of an answer, whatever the status is.
 
         Raises:
-            NoAnswer: There was no answer within `seconds`; what was asked may have been done all the same.
+            NoAnswer: There was no answer within `seconds`; what was asked may have been done all
+                the same.
         """
         status = None
         try:
