@@ -48,6 +48,7 @@ class ApiServer:
     logs: dict[str, str] = field(default_factory=dict)  # by name of the pod
     crash_after: int | None = None
     write_fault: Callable[[str, Document], Fault | None] = lambda verb, document: None
+    unknown_status: tuple[str, ...] = ()  # fields of the status that the CRD does not have
     read_fault: Callable[[str, str], bool] = lambda kind, name: False
 
     # the port: reads
@@ -151,7 +152,8 @@ class ApiServer:
             if live is None:
                 raise WriteFailed(404, "not found", CRD, ref.name)
             check(live, {"resourceVersion": resource_version}, about)
-            return self._store({**live, "status": copy.deepcopy(status)}, live)
+            known = {k: v for k, v in status.items() if k not in self.unknown_status}
+            return self._store({**live, "status": copy.deepcopy(known)}, live)
 
         return self._write("status", about, change)
 

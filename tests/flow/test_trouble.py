@@ -262,6 +262,50 @@ async def test_a_status_that_cannot_be_read_is_replaced():
     assert world.condition("Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize("unknown", ["plan", "conditions", "kvTokens"])
+async def test_a_status_that_an_older_crd_drops_is_not_written_at_every_pass(unknown):
+    world = World()
+    world.node("a1")
+    world.api.unknown_status = (unknown,)
+    world.apply()
+    await world.run()
+    attempts, events = world.api.attempts, len(world.api.events)
+    await world.run_for(20)
+    assert unknown not in world.status()
+    assert (world.api.attempts, len(world.api.events)) == (attempts, events)
+    world.apply(pools={"unified": {"replicas": 1}})
+    await world.run()
+    assert world.status()["pods"] == "1/1", "what is known is told as ever"
+
+
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [(409, "stale"), (403, "failed"), (422, "failed"), (500, "failed"), (None, "failed")],
+)
+async def test_a_status_that_cannot_be_written_is_told_by_the_pass_with_the_cause(status, result):
+    world = World()
+    world.node("a1")
+    world.api.write_fault = lambda verb, document: Fault(status) if verb == "status" else None
+    world.apply()
+    outcome = await world.reconcile()
+    assert outcome.result == result
+    assert "LLMDeployment chat" in outcome.why
+    assert outcome.requeue_seconds == {"stale": 1.0, "failed": 5.0}[result]
+
+
+async def test_a_pass_says_what_stood_in_its_way():
+    world = await serving()
+    assert (await world.reconcile()).why == ""
+    world.api.read_fault = lambda kind, name: kind == CRD
+    world.apply(engine=image("next"))
+    failed = await world.reconcile()
+    assert (failed.result, failed.why) == ("failed", f"{CRD} chat: no answer")
+    world.apply(pools={"unified": {"replicas": -1}})
+    refused = await world.reconcile()
+    assert refused.result == "refused"
+    assert "spec.pools.unified.replicas" in refused.why
+
+
 async def test_a_pair_says_both_pools():
     world = World()
     world.node("a1", A100)

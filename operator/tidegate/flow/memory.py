@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.core.causes import Cause
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import SliceKey
@@ -79,6 +80,14 @@ class Kept:
     is_foreign: bool = False
 
 
+@dataclass(frozen=True)
+class Told:
+    """A status whose write left the deployment at the version that it had: it was not stored."""
+
+    version: str
+    status: LLMDeploymentStatus
+
+
 @dataclass
 class Memory:
     """One for each process, shared by the passes of all deployments.
@@ -100,6 +109,7 @@ class Memory:
     heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
+    told: dict[Ref, Told] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone."""
@@ -111,6 +121,7 @@ class Memory:
             self.unchanging,
             self.heard,
             self.consulted,
+            self.told,
         ):
             known.pop(ref, None)
 

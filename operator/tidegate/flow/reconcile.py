@@ -24,7 +24,7 @@ from tidegate.errors import Invalid, Refused, Wait
 from tidegate.flow import changes, gather, keeping, measuring, references, seeing, slices, telling
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory, Planned
-from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome
+from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome, Result
 from tidegate.flow.ports import Clock, Cluster, Engines, ReadFailed, Ref, Settings, WriteFailed
 
 __all__ = ["Memory", "Outcome", "reconcile"]
@@ -53,17 +53,15 @@ async def reconcile(
     work = Work(snapshot, cluster, engines, clock, settings, memory)
     try:
         if await gather.is_behind(snapshot, cluster, memory):
-            return STALE
+            return replace(STALE, why="the caches do not show our own last write yet")
         if snapshot.hold is not None:
-            return Outcome("waiting", snapshot.hold)
+            return Outcome("waiting", snapshot.hold, "a node class may only be away for a moment")
         await work.carry_out()
-        seen = await work.seen()
-    except ReadFailed:
-        return FAILED
+        await telling.tell(ref, document, await work.seen(), cluster, clock, memory)
+    except ReadFailed as error:
+        return replace(FAILED, why=str(error))
     except WriteFailed as error:
-        return STALE if error.status in (404, 409) else FAILED
-    if not await telling.tell(ref, document, seen, cluster, clock):
-        return STALE
+        return replace(STALE if error.status in (404, 409) else FAILED, why=str(error))
     return work.outcome()
 
 
@@ -228,7 +226,8 @@ class Work:
     def outcome(self) -> Outcome:
         """Return how the pass ended."""
         if self.trouble is not None:
-            return Outcome("waiting" if self.trouble.waits else "refused", self.wait_seconds)
+            result: Result = "waiting" if self.trouble.waits else "refused"
+            return Outcome(result, self.wait_seconds, self.trouble.message)
         assert self.decision is not None
         if self.decision.state != State.SETTLED:
             return Outcome("moving", _MOVING_SECONDS)

@@ -7,6 +7,7 @@ from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.reasons import Reason
 from tidegate.core import status
 from tidegate.core.status import Seen
+from tidegate.flow.memory import Memory, Told
 from tidegate.flow.ports import Clock, Cluster, Document, Ref, WriteFailed
 
 _EXPECTED = (
@@ -28,22 +29,38 @@ def previous(document: Document) -> LLMDeploymentStatus | None:
         return None
 
 
-async def tell(ref: Ref, document: Document, seen: Seen, cluster: Cluster, clock: Clock) -> bool:
-    """Write the status if it differs from what is stored; return whether that is done."""
-    before = previous(document)
+async def tell(
+    ref: Ref, document: Document, seen: Seen, cluster: Cluster, clock: Clock, memory: Memory
+) -> None:
+    """Write the status if it differs from what is stored.
+
+    An API server whose CRD is older than this process drops what it does not know. A write that
+    led to nothing is not done again, else every pass would do it and see a transition in it.
+
+    Raises:
+        WriteFailed: It could not be written, and the deployment is still there.
+    """
+    version: str = document["metadata"]["resourceVersion"]
+    told = memory.told.get(ref)
+    before, there = previous(document), document.get("status") or {}
+    if told is not None and told.version == version:
+        before, there = told.status, told.status.wire()
     after = status.make(seen, before, clock.now())
-    if after.wire() == (document.get("status") or {}):
-        return True
+    if after.wire() == there:
+        return
     try:
-        await cluster.set_status(ref, document["metadata"]["resourceVersion"], after.wire())
+        stored = await cluster.set_status(ref, version, after.wire())
     except WriteFailed as error:
-        return error.status == 404  # gone meanwhile
+        if error.status == 404:
+            return  # gone meanwhile
+        raise
+    if stored["metadata"]["resourceVersion"] == version:
+        memory.told[ref] = Told(version, after)
     for condition in _transitions(before, after):
         is_expected = condition.reason in _EXPECTED
         await cluster.emit(
             ref, "Normal" if is_expected else "Warning", condition.reason, condition.message
         )
-    return True
 
 
 def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus) -> list[Condition]:

@@ -50,7 +50,7 @@ class Operator:
         self._engines = PodEngines()
         self._deployment_metrics = DeploymentMetrics(metrics)
         self._memory = reconcile.Memory()
-        self._results: dict[Ref, str] = {}
+        self._ended: dict[Ref, tuple[str, str]] = {}
         self._failed = False
 
     def healthy(self) -> bool:
@@ -126,20 +126,20 @@ class Operator:
         finally:
             self._metrics.passes.labels(result).inc()
             self._metrics.pass_seconds.observe(time.monotonic() - begun)
-        self._note(ref, outcome.result)
+        self._note(ref, outcome)
         self._expose(ref)
         return outcome.requeue_seconds
 
-    def _note(self, ref: Ref, result: str) -> None:
-        """Log how a pass ended when it ended otherwise than the one before."""
-        if result == "gone":
-            before = self._results.pop(ref, None)
-        else:
-            before, self._results[ref] = self._results.get(ref), result
-        if before != result:
-            _LOG.info(
-                "pass ended: %s", result, extra={"deployment": str(ref), "before": before or ""}
-            )
+    def _note(self, ref: Ref, outcome: reconcile.Outcome) -> None:
+        """Log how a pass ended, and why, when that is otherwise than for the one before."""
+        before = self._ended.pop(ref, None)
+        now = outcome.result, outcome.why
+        if outcome.result != "gone":
+            self._ended[ref] = now
+        if before != now:
+            fields = {"deployment": str(ref), "before": before[0] if before else ""}
+            fields |= {"why": outcome.why} if outcome.why else {}
+            _LOG.info("pass ended: %s", outcome.result, extra=fields)
 
     def _expose(self, ref: Ref) -> None:
         document = self.cluster.deployment(ref)
