@@ -88,6 +88,8 @@ class ApiServer:
 
     async def pod_log(self, namespace: str, pod: str, *, previous: bool, tail_lines: int) -> str:
         self.reads.append(("log", "Pod", pod))
+        if self.read_fault("Pod", pod):
+            raise ReadFailed(f"the log of {pod}: no answer")
         return self.logs.get(pod, "")
 
     async def start_of_log(self, namespace: str, pod: str, limit_bytes: int) -> str:

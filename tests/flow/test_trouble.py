@@ -209,6 +209,47 @@ async def test_a_log_is_fetched_once_for_each_end_of_a_container():
     assert len(logs) == 2, "two pods, each of which ended once"
 
 
+async def crashing(replicas: int) -> World:
+    """A deployment whose engines have all ended, seen by a process that has read no log yet."""
+    world = World()
+    world.node("a1", A100, replicas)
+    world.fates[BAD] = Fate(2, "vllm: error: unrecognized arguments: --foo-bar 1")
+    engine = {"image": BAD, "version": "0.32.0"}
+    world.apply(engine=engine, pools={"unified": {"replicas": replicas}})
+    await world.run_for(10)
+    world.restart()
+    world.api.reads.clear()
+    return world
+
+
+def logs_read(world: World) -> int:
+    return [read[0] for read in world.api.reads].count("log")
+
+
+async def test_many_logs_are_read_over_several_passes():
+    world = await crashing(8)
+    counts = []
+    for _ in range(4):
+        await world.reconcile()
+        counts.append(logs_read(world))
+    assert counts == [3, 6, 8, 8]
+
+
+async def test_a_log_that_cannot_be_read_holds_up_one_pass_in_30_s_and_is_no_empty_log():
+    world = await crashing(4)
+    world.api.read_fault = lambda kind, name: kind == "Pod"
+    counts = []
+    for seconds in (0, 1, 28, 2):
+        world.clock.pass_by(seconds)
+        await world.reconcile()
+        counts.append(logs_read(world))
+    assert counts == [1, 1, 1, 2]
+    world.api.read_fault = lambda kind, name: False
+    world.clock.pass_by(31)
+    await world.reconcile()
+    assert world.condition("Ready")["reason"] == "EngineFlagUnknown"
+
+
 async def test_a_standstill_is_reported_after_the_deadline_and_ends_with_a_good_spec():
     world = await serving(gpus=2)
     world.fates[BAD] = Fate(1, "odd")

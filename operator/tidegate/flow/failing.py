@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from tidegate.core import causes
 from tidegate.core.causes import Cause
 from tidegate.flow.memory import Memory
-from tidegate.flow.ports import Cluster, Document, ReadFailed, Ref
+from tidegate.flow.ports import Clock, Cluster, Document, ReadFailed, Ref
 
 LOG_LINES = 400
-_FETCHES = 8
+_FETCHES = 3
 """Logs fetched in one pass at most: the next pass fetches the next ones."""
+_AGAIN_SECONDS = 30.0
+"""How long no log is fetched after one that could not be read: a pass waits for each."""
 
 
 async def worst(
@@ -17,11 +19,12 @@ async def worst(
     pods: Sequence[Document],
     deployments: Sequence[Document],
     cluster: Cluster,
+    clock: Clock,
     memory: Memory,
 ) -> Cause | None:
     """Return the cause to show of all that fail."""
     known = memory.causes.setdefault(ref, {})
-    fetches = 0
+    fetches = _FETCHES if clock.monotonic() >= memory.logs_at.get(ref, 0.0) else 0
     found: dict[str, Cause | None] = {}
     result = [causes.of_deployment(document) for document in deployments]
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
@@ -30,9 +33,13 @@ async def worst(
             result.append(causes.of_pod(pod))
             continue
         key = causes.log_key(pod)
-        if key not in known and fetches < _FETCHES:
-            fetches += 1
-            known |= await _fetch(ref, pod, key, wanted == "previous", cluster)
+        if key not in known and fetches:
+            try:
+                known[key] = await _cause(ref, pod, wanted == "previous", cluster)
+                fetches -= 1
+            except ReadFailed:
+                memory.logs_at[ref] = clock.monotonic() + _AGAIN_SECONDS
+                fetches = 0
         if key in known:
             found[key] = known[key]
             result.append(known[key])
@@ -40,13 +47,8 @@ async def worst(
     return causes.worst(cause for cause in result if cause is not None)
 
 
-async def _fetch(
-    ref: Ref, pod: Document, key: str, previous: bool, cluster: Cluster
-) -> dict[str, Cause | None]:
-    try:
-        log = await cluster.pod_log(
-            ref.namespace, pod["metadata"]["name"], previous=previous, tail_lines=LOG_LINES
-        )
-    except ReadFailed:
-        return {}
-    return {key: causes.of_pod(pod, log)}
+async def _cause(ref: Ref, pod: Document, previous: bool, cluster: Cluster) -> Cause | None:
+    log = await cluster.pod_log(
+        ref.namespace, pod["metadata"]["name"], previous=previous, tail_lines=LOG_LINES
+    )
+    return causes.of_pod(pod, log)

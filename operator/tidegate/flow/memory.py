@@ -95,7 +95,8 @@ class Memory:
     `read_nodes` has each Node's document and what it reads as, `plans` the last plan of each
     deployment; `unchanging` has all that rendering and comparing were given when they last found
     nothing to write. `heard` is what engines told, by slice, and `kept` what is stored of it, by
-    namespace; `consulted` has the identity for which that was last asked for.
+    namespace; `consulted` has the identity for which that was last asked for. `logs_at` is when
+    logs may be fetched again after one could not be (monotonic), `told` what was told in vain.
     """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class Memory:
     heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
+    logs_at: dict[Ref, float] = field(default_factory=dict)
     told: dict[Ref, Told] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
@@ -121,6 +123,7 @@ class Memory:
             self.unchanging,
             self.heard,
             self.consulted,
+            self.logs_at,
             self.told,
         ):
             known.pop(ref, None)

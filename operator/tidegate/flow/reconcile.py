@@ -204,6 +204,7 @@ class Work:
             self.verdicts,
             self.trouble,
             self.cluster,
+            self.clock,
             self.memory,
         )
         limit = self.settings.drift_limit_percent

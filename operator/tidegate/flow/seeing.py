@@ -13,7 +13,7 @@ from tidegate.core.status import PoolPods, Seen, Trouble
 from tidegate.flow import failing, slices
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory
-from tidegate.flow.ports import Cluster, Document
+from tidegate.flow.ports import Clock, Cluster, Document
 
 _POOLS = ("unified", "prefill", "decode")
 
@@ -26,6 +26,7 @@ async def seen(
     verdicts: Sequence[Verdict],
     trouble: Trouble | None,
     cluster: Cluster,
+    clock: Clock,
     memory: Memory,
 ) -> Seen:
     """Return the input of the status; only pods of the current revision are asked for causes."""
@@ -38,6 +39,7 @@ async def seen(
             _of_revision(snapshot.pods, plan.revision),
             _of_revision(snapshot.of_kind("Deployment"), plan.revision),
             cluster,
+            clock,
             memory,
         )
         progress = slices.last_progress(snapshot, plan.revision)
