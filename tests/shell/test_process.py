@@ -70,7 +70,9 @@ def test_it_tells_of_itself_and_of_what_it_asks(operator, namespace, deployment)
 
     assert fetch("/healthz")[0] == 200
     assert 'tidegate_api_calls_total{resource="nodes",status="200",verb="list"} 1.0' in text
-    until(lambda: "READY" and "qwen" in kubectl("get", "llmd", "-n", namespace).stdout)
+    table = kubectl("get", "llmd", "-n", namespace).stdout
+    assert "READY" in table
+    assert "qwen" in table
 
 
 def test_every_line_of_its_log_is_one_json_object(operator):

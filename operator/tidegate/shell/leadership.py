@@ -21,6 +21,8 @@ from tidegate.shell.resources import BY_KIND
 
 _LOG = logging.getLogger(__name__)
 LEASE_NAME = "tidegate-operator"
+_RESIGN_SECONDS = 3.0
+"""Longest that an end waits for the Lease to be given up: it runs out by itself, too."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,11 @@ class Leadership:
         self._renewed = float("-inf")
         lease = {**self._seen, "spec": {**self._seen["spec"], "holderIdentity": ""}}
         try:
-            await self._put(lease)
-        except NoAnswer as error:
-            _LOG.warning("lease not given up: %s", error, extra={"identity": self.identity})
+            async with asyncio.timeout(_RESIGN_SECONDS):
+                await self._put(lease)
+        except (NoAnswer, TimeoutError) as error:
+            reason = str(error) or f"no answer in {_RESIGN_SECONDS:.0f} s"
+            _LOG.warning("lease not given up: %s", reason, extra={"identity": self.identity})
 
     async def _renew(self) -> None:
         """Renew until it cannot be done within the deadline."""

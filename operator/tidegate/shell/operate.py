@@ -70,10 +70,10 @@ class Operator:
             self._failed = True
             raise
         finally:
+            if self._settings.leader_election:
+                await self._leadership.resign()  # first: another process waits for it
             await serving.cleanup()
             await self._engines.close()
-            if self._settings.leader_election:
-                await self._leadership.resign()
 
     async def _lead(self) -> None:
         for cache in self.cluster.caches():
