@@ -37,7 +37,8 @@ _HARMLESS = config_keys.names(
     attention_probs_dropout_prob attention_multiplier attention_in_multiplier use_attention_bias
     attention_out_multiplier attn_logit_softcapping query_pre_attn_scalar attn_implementation
     _attn_implementation _attn_implementation_internal _attn_implementation_autoset
-    attention_softmax_in_fp32 apply_query_key_layer_scaling add_cross_attention parallel_attn
+    attention_softmax_in_fp32 scale_attention_softmax_in_fp32 apply_query_key_layer_scaling
+    add_cross_attention parallel_attn
     cross_attention_hidden_size scale_attn_weights scale_attn_by_inverse_layer_idx attn_scale
     attn_temperature_tuning chunk_size_feed_forward use_logn_attn use_dynamic_ntk use_flash_attn
     linear_bias no_rope_layers no_rope_layer_interval output_attentions output_hidden_states
