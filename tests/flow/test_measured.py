@@ -1,5 +1,7 @@
 """What engines tell: shown beside the plan, kept, used at the next rollout, and never a restart."""
 
+import asyncio
+
 import pytest
 
 from .api_server import Fault
@@ -24,6 +26,22 @@ async def running(spec=PROFILED, prepare=lambda world: None, **labels) -> World:
     await world.run()
     assert world.condition("Ready")["status"] == "True", world.condition("Ready")
     return world
+
+
+def slow_down(api) -> None:
+    """Let reads and writes take their time, so that passes overlap."""
+    get, apply = api.get, api.apply
+
+    async def slow_get(*arguments):
+        found = await get(*arguments)
+        await asyncio.sleep(0.01)
+        return found
+
+    async def slow_apply(document):
+        await asyncio.sleep(0.01)
+        return await apply(document)
+
+    api.get, api.apply = slow_get, slow_apply
 
 
 def off_plan(world: World) -> None:
@@ -159,6 +177,46 @@ class TestKept:
         await world.run()
         (entry,) = world.status(ref)["plan"]
         assert entry["kvBlocks"] == measured["kvBlocks"]
+
+    async def test_two_deployments_that_learn_at_once_both_keep_it(self):
+        world = World()
+        world.node("a1", A100, 8)
+        off_plan(world)
+        world.engines.is_silent = True
+        world.apply(**PROFILED)
+        second = world.apply("second", **{**PROFILED, "engine": {"maxNumBatchedTokens": 4096}})
+        await world.run()
+        world.restart()
+        await asyncio.gather(*(world.reconcile(ref) for ref in world.refs))
+        world.engines.is_silent = False
+        world.clock.pass_by(600)
+        slow_down(world.api)
+
+        await asyncio.gather(*(world.reconcile(ref) for ref in world.refs))
+
+        assert len(world.api.objects[STORE]["data"]) == 2
+        assert world.status(second)["plan"][0]["measured"]
+
+    async def test_what_another_process_wrote_since_it_was_missing_is_kept(self):
+        other = await running({**PROFILED, "engine": {"maxNumBatchedTokens": 4096}}, off_plan)
+        theirs = other.api.applied[STORE]
+        world = await running(prepare=lambda world: setattr(world.engines, "is_silent", True))
+        assert world.memory.kept["default"].document is None, "it was looked for in vain"
+        await world.api.apply(theirs)
+        world.engines.is_silent = False
+        world.clock.pass_by(600)
+        await world.run()
+        kept = world.api.objects[STORE]["data"]
+        assert theirs["data"].keys() < kept.keys()
+
+    async def test_it_is_remembered_while_the_namespace_has_a_deployment(self):
+        world = await running(prepare=off_plan)
+        second = world.apply("second", **PROFILED)
+        await world.run_for(3)
+        for ref, left in ((world.refs[0], {"default"}), (second, set())):
+            world.api.remove(("LLMDeployment", ref.namespace, ref.name))
+            await world.reconcile(ref)
+            assert world.memory.kept.keys() == left
 
     async def test_another_namespace_knows_nothing_of_it(self):
         world = await running(prepare=off_plan)

@@ -48,7 +48,8 @@ async def consult(
     )
     if not is_new or memory.consulted.get(snapshot.ref) == snapshot.identity:
         return False
-    found = await _fetch(snapshot.ref.namespace, cluster, memory)
+    async with memory.lock(snapshot.ref.namespace):
+        found = await _fetch(snapshot.ref.namespace, cluster, memory)
     memory.consulted[snapshot.ref] = snapshot.identity
     return found.store != based_on.store
 
@@ -69,13 +70,8 @@ async def keep(
         heard.is_kept = True
         return
     try:
-        known = memory.kept.get(namespace) or await _fetch(namespace, cluster, memory)
-        news = known.store.adding(learnt).pruned(clock.now())
-        if not known.is_foreign and news.entries.get(learnt.key) != known.store.entries.get(
-            learnt.key
-        ):
-            stored = await cluster.apply(_document(namespace, known.document, news))
-            memory.kept[namespace] = _kept(stored)
+        async with memory.lock(namespace):
+            await _add(namespace, learnt, cluster, clock, memory)
         heard.is_kept = True
     except ReadFailed:
         return  # no answer: `keep_at` says when to ask again
@@ -85,6 +81,23 @@ async def keep(
             heard.keep_at = clock.monotonic()
         elif error.status is not None and error.status < 500:
             heard.keep_at = clock.monotonic() + _REFUSED_SECONDS
+
+
+async def _add(
+    namespace: str, learnt: Entry, cluster: Cluster, clock: Clock, memory: Memory
+) -> None:
+    """Store an entry if it is news; one at a time in a namespace, for each write replaces all.
+
+    What is not known to be there is asked for: a write without a version checks nothing.
+    """
+    known = memory.kept.get(namespace)
+    if known is None or known.document is None:
+        known = await _fetch(namespace, cluster, memory)
+    news = known.store.adding(learnt).pruned(clock.now())
+    is_news = news.entries.get(learnt.key) != known.store.entries.get(learnt.key)
+    if is_news and not known.is_foreign:
+        stored = await cluster.apply(_document(namespace, known.document, news))
+        memory.kept[namespace] = _kept(stored)
 
 
 async def _fetch(namespace: str, cluster: Cluster, memory: Memory) -> Kept:

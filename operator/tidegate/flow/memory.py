@@ -1,5 +1,6 @@
 """What a process remembers between passes. Losing all of it costs a few calls and no mistake."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -110,11 +111,12 @@ class Memory:
     heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
+    locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     logs_at: dict[Ref, float] = field(default_factory=dict)
     told: dict[Ref, Told] = field(default_factory=dict)
 
     def forget(self, ref: Ref) -> None:
-        """Drop what belongs to a deployment that is gone."""
+        """Drop what belongs to a deployment that is gone, or to a namespace without any left."""
         for known in (
             self.written,
             self.texts,
@@ -127,6 +129,13 @@ class Memory:
             self.told,
         ):
             known.pop(ref, None)
+        if all(other.namespace != ref.namespace for other in self.plans):
+            self.kept.pop(ref.namespace, None)
+            self.locks.pop(ref.namespace, None)
+
+    def lock(self, namespace: str) -> asyncio.Lock:
+        """Return what a pass holds while it reads and writes a namespace's measurements."""
+        return self.locks.setdefault(namespace, asyncio.Lock())
 
     def wrote(self, ref: Ref, stored: Document) -> None:
         """Remember what a write led to, so that no older copy of it is acted upon."""
