@@ -159,6 +159,26 @@ async def test_objects_of_a_former_deployment_of_the_name_are_waited_for():
     assert world.condition("Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [],
+        [{"kind": "Job", "name": "chat-1", "uid": "u-1", "controller": True}],
+        [{"kind": "ReplicaSet", "name": "other-5d4f8c7b9", "uid": "u-2", "controller": True}],
+    ],
+    ids=["nobody's", "a Job's", "another Deployment's"],
+)
+async def test_a_pod_of_somebody_else_that_bears_our_labels_is_not_counted(owners):
+    world = await serving()
+    pod = world.ready("unified")[0]
+    metadata = {**pod["metadata"], "name": "copy", "ownerReferences": owners}
+    spec = {"containers": [{"name": "engine", "image": "copy:1"}]}
+    world.api.put({**pod, "metadata": metadata, "spec": spec})
+    world.apply(pools={"unified": {"replicas": 3}})
+    await world.reconcile()
+    assert world.status()["pods"] == "2/3"
+
+
 @pytest.mark.parametrize("status", [403, 422])
 async def test_a_policy_of_the_cluster_is_named_and_asked_again(status):
     world = World()

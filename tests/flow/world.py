@@ -212,7 +212,12 @@ class World:
                     "namespace": metadata["namespace"],
                     "labels": template["metadata"]["labels"],
                     "ownerReferences": [
-                        {"kind": "Deployment", "name": metadata["name"], "uid": metadata["uid"]}
+                        {
+                            "kind": "ReplicaSet",  # the Deployment's: this cluster stores none
+                            "name": f"{metadata['name']}-5d4f8c7b9",
+                            "uid": metadata["uid"],
+                            "controller": True,
+                        }
                     ],
                 },
                 "spec": template["spec"],

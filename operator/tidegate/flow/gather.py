@@ -17,6 +17,7 @@ class Snapshot:
     """The world of one pass.
 
     `objects` are the deployment's own, `foreign` carry its label and belong to somebody else.
+    `pods` are those of its Deployments: a copy that somebody made with its labels is none.
     `nodes` have their class through short absences, `nodes_now` are just as they are. `hold` is
     for how long nothing may be planned yet, `grace` when a node's absence begins to count.
     """
@@ -70,7 +71,7 @@ def snapshot(
         document=document,
         objects=mine,
         foreign=tuple(found for found in labelled if owner_uid(found) != uid),
-        pods=tuple(cluster.owned("Pod", ref)),
+        pods=tuple(pod for pod in cluster.owned("Pod", ref) if _is_of(pod, mine)),
         nodes=tuple(steady),
         nodes_now=tuple(current),
         gpu_pods=tuple(cluster.gpu_pods()),
@@ -107,6 +108,22 @@ def owner_uid(document: Document) -> str | None:
             uid: str = owner["uid"]
             return uid
     return None
+
+
+def _is_of(pod: Document, deployments: Sequence[Document]) -> bool:
+    """Say whether a pod's controller is a ReplicaSet of one of the Deployments, by its name.
+
+    The Deployment controller names it after the Deployment and a hash, which has no dash.
+    """
+    made_by = {
+        owner["name"].rpartition("-")[0]
+        for owner in pod["metadata"].get("ownerReferences") or ()
+        if owner.get("controller") and owner["kind"] == "ReplicaSet"
+    }
+    return any(
+        found["kind"] == "Deployment" and found["metadata"]["name"] in made_by
+        for found in deployments
+    )
 
 
 def _read(documents: Sequence[Document], settings: Settings, memory: Memory) -> list[Node]:
