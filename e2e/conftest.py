@@ -89,7 +89,9 @@ def operator(kube: Kube, pytestconfig: pytest.Config) -> Operator:
 @pytest.fixture(scope="session")
 def make_namespace(kube: Kube, operator: Operator) -> Iterator[Callable[[str], str]]:
     """Makes namespaces with Pod Security `restricted`; at the end none of them is left."""
-    made: list[str] = []
+    made = _labelled(kube)  # what an interrupted run left behind goes before the first is made
+    while made:
+        remove_namespace(kube, made.pop())
 
     def make(word: str) -> str:
         name = f"e2e-{re.sub(r'[^a-z0-9]+', '-', word.lower())[:40].strip('-')}-{_short_id()}"
@@ -187,5 +189,10 @@ def _namespaces(arguments: Document, kube: Kube) -> list[str]:
     named |= {value.namespace for value in arguments.values() if isinstance(value, Llmd)}
     if named:
         return sorted(named)
+    return _labelled(kube)
+
+
+def _labelled(kube: Kube) -> list[str]:
+    """Return the namespaces that scenarios have made."""
     words = ("get", "namespaces", f"-l{LABEL}=true", "-o", "name")
     return [line.partition("/")[2] for line in kube.try_kubectl(*words).stdout.split()]

@@ -51,7 +51,7 @@ class Rolling:
 
     def ends_as_ever(self) -> None:
         """Wait for the end, and compare what is there with what a calm rollout came to."""
-        assert self.settle() == self.calm[self.is_slow]
+        assert differences(self.settle(), self.calm[self.is_slow]) == []
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +76,22 @@ def objects(deployment):
     return sorted((_bare(item) for item in everything), key=lambda d: (d["kind"], d["name"]))
 
 
+def differences(found, expected):
+    """What is there on one side only: each object with the parts in which it differs."""
+    sides = [{(item["kind"], item["name"]): item for item in side} for side in (found, expected)]
+    return [
+        (key, part, found_item.get(part), expected_item.get(part))
+        for key in sorted(sides[0].keys() | sides[1].keys())
+        for found_item, expected_item in [(sides[0].get(key, {}), sides[1].get(key, {}))]
+        for part in ("name", "labels", "annotations", "metadata", "spec")
+        if found_item.get(part) != expected_item.get(part)
+    ]
+
+
 def _bare(document):
     metadata = {k: v for k, v in document["metadata"].items() if k not in _GIVEN_BY_THE_SERVER}
-    # what the controllers keep, and what engines told when they were asked: that differs in time
-    own = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/", "tidegate.io/measured")
+    # what the controllers keep, and what engines told when they were asked, with the digest of it
+    own = ("deployment.kubernetes.io/", "tidegate.io/measured", "tidegate.io/applied")
     metadata["annotations"] = {
         key: value
         for key, value in (metadata.get("annotations") or {}).items()
@@ -88,7 +100,9 @@ def _bare(document):
     spec = {k: v for k, v in document.get("spec", {}).items() if not k.startswith("clusterIP")}
     return {
         "kind": document["kind"],
-        "name": metadata["name"],
+        "name": metadata.pop("name"),
+        "labels": metadata.pop("labels", {}),
+        "annotations": metadata.pop("annotations"),
         "metadata": metadata,
         "spec": spec,
     }
