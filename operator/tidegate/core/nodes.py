@@ -18,8 +18,8 @@ from tidegate.facts.gpus import Gpu
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 COUNT_LABEL = "nvidia.com/gpu.count"
-_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
-_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
+MAJOR_LABEL = "nvidia.com/gpu.compute.major"
+MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def free_gpus(
 
 def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ()) -> Node:
     """Read a Node as the API server sends it; a node without a known GPU has no class."""
-    metadata, spec = document.get("metadata", {}), document.get("spec", {})
-    status = document.get("status", {})
+    metadata, spec = document["metadata"], document.get("spec") or {}
+    status = document.get("status") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     allocatable = status.get("allocatable") or {}
     count = _integer(allocatable.get(GPU_RESOURCE)) or 0
@@ -126,10 +126,12 @@ def classify(
 
 
 def _labelled_class(product: str, labels: Mapping[str, str], gpu_count: int) -> NodeClass | None:
-    memory_mib = _integer(labels.get(MEMORY_LABEL))
-    gpu = gpus.find(product, memory_mib)
-    if gpu is None and memory_mib:
-        gpu = gpus.unknown(product, memory_mib, _capability(labels))
+    size_mib = memory_mib(labels)
+    if size_mib is None and MEMORY_LABEL in labels:
+        return None  # the catalogue's size is a guess against what the node says
+    gpu = gpus.find(product, size_mib)
+    if gpu is None and size_mib:
+        gpu = gpus.unknown(product, size_mib, _capability(labels) or _known_capability(product))
     if gpu is None:
         return None
     keys = [key for key in (PRODUCT_LABEL, MEMORY_LABEL, COUNT_LABEL) if key in labels]
@@ -186,8 +188,18 @@ def classes(nodes: Iterable[Node]) -> dict[str, NodeClass]:
     return dict(sorted(found.items()))
 
 
+def memory_mib(labels: Mapping[str, str]) -> int | None:
+    """Return a card's memory as its label says it; None for no label and for no sane number."""
+    return _integer(labels.get(MEMORY_LABEL))
+
+
+def _known_capability(product: str) -> tuple[int, int] | None:
+    """Return the compute capability of a known card, whatever memory it is sold with."""
+    return next((gpu.compute_capability for gpu in gpus.variants(product)), None)
+
+
 def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:
-    major, minor = _integer(labels.get(_MAJOR_LABEL)), _integer(labels.get(_MINOR_LABEL))
+    major, minor = _integer(labels.get(MAJOR_LABEL)), _integer(labels.get(MINOR_LABEL))
     return (major, minor or 0) if major else None
 
 

@@ -132,3 +132,15 @@ def test_the_memory_of_the_host_is_what_pods_may_have_and_unknown_is_not_zero(to
         document["status"]["allocatable"]["memory"] = told
 
     assert nodes.read(document).memory_bytes == expected
+
+
+@pytest.mark.parametrize("memory", ["abc", "-5", "9" * 30, ""])
+def test_a_memory_label_that_is_no_number_is_not_replaced_by_the_size_of_the_catalogue(memory):
+    assert nodes.read(node(labels={**H100, "nvidia.com/gpu.memory": memory})).node_class is None
+
+
+def test_a_known_card_of_another_memory_size_has_its_compute_capability():
+    found = nodes.read(node(labels={**H100, "nvidia.com/gpu.memory": "60000"})).node_class
+
+    assert found.gpu.compute_capability == (9, 0)
+    assert found.gpu.cuda_total.bytes < 60000 * 2**20
