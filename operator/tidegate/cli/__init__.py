@@ -6,11 +6,14 @@ for what it uses.
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from tidegate import __version__
+from tidegate.cli import streams
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {
@@ -26,8 +29,26 @@ REFUSED = 1
 WRONG_USAGE = 2
 
 
+@contextmanager
+def _closing_well() -> Iterator[None]:
+    """End with 0 where a pipe closes: click itself would end with 1."""
+    try:
+        yield
+    except BrokenPipeError as closed:
+        streams.discard()
+        raise click.exceptions.Exit(0) from closed
+
+
 class _LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _closing_well():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _closing_well():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -54,24 +75,45 @@ def _group(debug: bool) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     given = sys.argv[1:] if arguments is None else arguments
+    streams.prepare()
     try:
-        sys.exit(_group.main(args=given, prog_name="tidegate", standalone_mode=False) or 0)
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        streams.discard()
+        code = 0
+    except OSError as error:
+        streams.discard()
+        code = _fail(given, f"{error.filename or 'output'}: {error.strerror or error}")
+    except Exception as bug:  # the last guard: nobody is to read a trace unasked
+        told = f"a bug of Tidegate: {type(bug).__name__}: {' '.join(str(bug).split())[:500]}"
+        code = _fail(given, f"{told}; run with --debug for the trace")
+    sys.exit(code)
+
+
+def _fail(given: list[str], message: str) -> int:
+    if "--debug" in given:
+        raise  # what is being handled
+    click.echo(f"tidegate: {message}", err=True)
+    return WRONG_USAGE
+
+
+def _run(given: list[str]) -> int:
+    try:
+        return _group.main(args=given, prog_name="tidegate", standalone_mode=False) or 0
     except click.exceptions.Exit as ended:
-        sys.exit(ended.exit_code)
+        return ended.exit_code
     except click.Abort:
-        sys.exit(WRONG_USAGE)
+        return WRONG_USAGE
     except click.ClickException as error:
         error.show()
-        sys.exit(WRONG_USAGE)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        return WRONG_USAGE
     except (Invalid, Refused, Wait) as error:
         if "--debug" in given:
             raise
         for line in _lines(error):
             click.echo(f"tidegate: {line}", err=True)
-        sys.exit(WRONG_USAGE if isinstance(error, Invalid) else REFUSED)
+        return WRONG_USAGE if isinstance(error, Invalid) else REFUSED
 
 
 def _lines(error: Any) -> list[str]:

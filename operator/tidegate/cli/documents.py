@@ -1,30 +1,18 @@
 """What the commands read: resources, nodes and model configs from files or standard input."""
 
-import difflib
 import json
-import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from tidegate.api.llmdeployment import KIND, LLMDeployment, parse
 from tidegate.api.model_spec import ModelSpec
-from tidegate.core import model_config, nodes
-from tidegate.core.names import GPU_RESOURCE
-from tidegate.core.nodes import COUNT_LABEL, MEMORY_LABEL, PRODUCT_LABEL, Node
+from tidegate.cli import files, gpu_option, node_files, streams, yaml_files
+from tidegate.core import model_config
+from tidegate.core.nodes import Node
 from tidegate.core.render import manifest
 from tidegate.errors import Invalid, Problem
-from tidegate.facts import gpus
-
-_GPUS_PER_NODE = 8
-
-try:
-    from yaml import CSafeLoader as _Loader
-except ImportError:  # pragma: no cover - PyYAML without its C part
-    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 
 def read(path: str) -> list[dict[str, Any]]:
@@ -33,20 +21,26 @@ def read(path: str) -> list[dict[str, Any]]:
     Raises:
         Invalid: The file cannot be read or is no YAML, with the place of the fault.
     """
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text()
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Invalid([Problem(path, f"cannot be read: {_one_line(error)}")]) from error
-    flat: list[dict[str, Any]] = []
-    for document in documents:
+    return [document for _, document in _placed(path)]
+
+
+def _placed(path: str) -> list[tuple[str, dict[str, Any]]]:
+    """Read every document with its place in the file, which errors name."""
+    found: list[tuple[str, Any]] = []
+    whole = yaml_files.documents(files.read(path, path), path)
+    for number, document in enumerate(whole, 1):
+        place = path if len(whole) == 1 else f"{path}: document {number}"
         if isinstance(document, dict) and str(document.get("kind", "")).endswith("List"):
-            flat += document.get("items") or []
-        elif isinstance(document, dict):
-            flat.append(document)
+            items = document.get("items") or []
+            if not isinstance(items, list):
+                raise Invalid([Problem(f"{place}: items", "must be a list")])
+            found += [(f"{place}: items[{index}]", item) for index, item in enumerate(items)]
         elif document is not None:
-            raise Invalid([Problem(path, "holds something that is not an object")])
-    return flat
+            found.append((place, document))
+    for place, document in found:
+        if not isinstance(document, dict):
+            raise Invalid([Problem(place, "holds something that is not an object")])
+    return found
 
 
 def deployments(path: str) -> list[tuple[LLMDeployment, list[dict[str, Any]]]]:
@@ -76,7 +70,7 @@ def config_of(
 ) -> dict[str, Any]:
     """Return the model's config.json: the file given, or what the resource says of it."""
     if path is not None:
-        return model_config.parse(Path(path).read_text(), f"--config {path}")
+        return model_config.parse(files.read(path, "--config"), f"--config {path}")
     text = None
     if model.config_ref is not None:
         text = _config_map_value(model.config_ref.name, model.config_ref.key, documents)
@@ -85,8 +79,15 @@ def config_of(
 
 def _config_map_value(name: str, key: str, documents: Iterable[dict[str, Any]]) -> str | None:
     for document in documents:
-        if document.get("kind") == "ConfigMap" and document["metadata"]["name"] == name:
-            value: str | None = (document.get("data") or {}).get(key)
+        metadata = document.get("metadata")
+        is_named = isinstance(metadata, dict) and metadata.get("name") == name
+        if document.get("kind") == "ConfigMap" and is_named:
+            data = document.get("data") or {}
+            if not isinstance(data, dict):
+                raise Invalid([Problem(f"ConfigMap {name}: data", "must be an object")])
+            value = data.get(key)
+            if not isinstance(value, str | None):
+                raise Invalid([Problem(f"ConfigMap {name}: data[{key}]", "must be a string")])
             return value
     return None
 
@@ -96,67 +97,24 @@ def nodes_of(path: str | None, products: Sequence[str]) -> list[Node]:
 
     Args:
         path: A file of Nodes.
-        products: `PRODUCT` or `PRODUCT=GPUS_PER_NODE`, as GPU feature discovery writes products.
+        products: values of `--gpu`.
     """
     if path is not None and products:
         raise click.UsageError("give --nodes or --gpu, not both")
     if path is not None:
-        found = [nodes.read(d) for d in read(path) if d.get("kind") == "Node"]
+        found = node_files.read([one for one in _placed(path) if one[1].get("kind") == "Node"])
         if not found:
             raise Invalid([Problem(path, "holds no Node; write it with kubectl get nodes -o yaml")])
         return found
     if not products:
         raise click.UsageError("give --gpu PRODUCT or --nodes FILE to say what to size for")
-    return [_imagined(text) for text in products]
-
-
-def _imagined(text: str) -> Node:
-    """Return one node for `PRODUCT[@MEMORY_MIB][=GPUS_PER_NODE]`."""
-    named, _, count = text.partition("=")
-    product, _, memory = named.partition("@")
-    if count and not (count.isdigit() and 1 <= int(count) <= 64):
-        raise click.UsageError(f"--gpu {text}: GPUs per node must be a number from 1 to 64")
-    if memory and not memory.isdigit():
-        raise click.UsageError(f"--gpu {text}: the memory label must be a number of MiB")
-    _check_known(product, int(memory) if memory else None)
-    per_node = int(count or _GPUS_PER_NODE)
-    labels = {PRODUCT_LABEL: product, COUNT_LABEL: str(per_node)}
-    if memory:
-        labels[MEMORY_LABEL] = memory
-    document = {
-        "metadata": {"name": product, "labels": labels},
-        "status": {"allocatable": {GPU_RESOURCE: per_node}},
-    }
-    return nodes.read(document)
-
-
-def _check_known(product: str, memory_mib: int | None) -> None:
-    if gpus.find(product, memory_mib) is not None or (memory_mib and not gpus.variants(product)):
-        return
-    sizes = gpus.variants(product)
-    if sizes:
-        named = ", ".join(f"{v.cuda_total.bytes / 2**30:.1f} GiB" for v in sizes)
-        raise click.UsageError(
-            f"--gpu {product}: sold with several memory sizes ({named}); give the node's "
-            f"nvidia.com/gpu.memory label, as {product}@MIB"
-        )
-    known = gpus.known_products()
-    close = [name for name in known if product.lower() in name.lower()][:4]
-    close = close or difflib.get_close_matches(product, known, n=3, cutoff=0.4)
-    raise click.UsageError(
-        f"--gpu {product}: not in the catalogue; did you mean {', '.join(close)}? "
-        f"An unknown card can be sized by its memory label, as {product}@MIB"
-    )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return [gpu_option.node(text) for text in products]
 
 
 def print_documents(documents: Sequence[Any], form: str) -> None:
     """Print documents as YAML (one after the other) or JSON (one list, or the single one)."""
     if form == "json":
         whole = documents[0] if len(documents) == 1 else documents
-        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(whole, indent=2, ensure_ascii=not streams.is_unicode()))
         return
     click.echo(manifest.write(documents), nl=False)

@@ -1,6 +1,7 @@
 """`tidegate plan`: what memory holds, without a cluster."""
 
 import click
+from click.core import ParameterSource
 
 from tidegate.cli import REFUSED
 
@@ -32,8 +33,9 @@ Examples:
     "--gpu",
     "products",
     multiple=True,
-    metavar="PRODUCT[=COUNT]",
-    help="GPU product label and GPUs per node (8 when absent); may be repeated.",
+    metavar="PRODUCT[@MIB[/CC]][=COUNT]",
+    help="GPU product label, its memory label, an unknown card's compute capability, and GPUs per "
+    "node (8 when absent); may be repeated.",
 )
 @click.option(
     "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
@@ -75,11 +77,13 @@ def command(
         }
     )
     if batch_file is not None:
+        _refuse_others(context, "--batch", {"batch_file"})
         from tidegate.cli import plan_batch
 
         debug = bool(context.parent and context.parent.params.get("debug"))
         good = plan_batch.run(batch_file, debug)
     elif list_models:
+        _refuse_others(context, "--models", {"list_models", "output"})
         from tidegate.cli import plan_models
 
         plan_models.show(output)
@@ -101,3 +105,15 @@ def _require_one_subject(given: dict[str, bool]) -> None:
         names = ", ".join(given)
         told = f"not {' and '.join(chosen)}" if chosen else "to say what to size"
         raise click.UsageError(f"give one of {names}, {told}")
+
+
+def _refuse_others(context: click.Context, subject: str, allowed: set[str]) -> None:
+    """Refuse options that would be dropped silently."""
+    given = [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name not in allowed
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{subject} takes no {' or '.join(given)}; leave it out")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import BinaryIO
 
+from tidegate.cli import files
 from tidegate.core.batch import answer as batch
-from tidegate.errors import Invalid, Problem
 
-_LONGEST_LINE_BYTES = 64 * 2**20
+_LONGEST_LINE_BYTES = files.LARGEST_BYTES
 
 
 def run(path: str, debug: bool = False) -> bool:
@@ -21,10 +21,7 @@ def run(path: str, debug: bool = False) -> bool:
     Raises:
         Invalid: The file cannot be opened.
     """
-    try:
-        source = nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise Invalid([Problem("--batch", f"{path} cannot be read: {error.strerror}")]) from error
+    source = nullcontext(sys.stdin.buffer) if path == "-" else files.opened(path, "--batch")
     all_readable = True
     with source as stream:
         for number, line in enumerate(_lines(stream), 1):

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from tidegate.cli import files
 from tidegate.cli.verdict import Verdict
 from tidegate.core import model_config
 from tidegate.core import nodes as node_classes
+from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.command_line import arguments, serve, served_model, sized, words
 from tidegate.core.nodes import Node, NodeClass
 from tidegate.core.plan import Exclusion, Plan
@@ -17,7 +19,7 @@ from tidegate.core.slice_plan import SlicePlan
 from tidegate.core.what_if.axes import Combination
 from tidegate.core.what_if.curves import Basis
 from tidegate.core.what_if.rows import Held, Row
-from tidegate.errors import Invalid, Problem, Refused
+from tidegate.errors import Refused
 from tidegate.facts import engines, models
 from tidegate.facts.engines import Engine
 
@@ -95,7 +97,9 @@ def _read(command: str, version: str | None, config_file: str | None) -> _Asked:
     engine = engines.engine(version or engines.versions()[-1])
     split = words.split(command)
     path = words.config_file(split)
-    read = serve.read(split, engine, None if path is None else _text(path, "--serve: --config"))
+    read = serve.read(
+        split, engine, None if path is None else files.read(path, "--serve: --config")
+    )
     model = read.model or str(engine.flags["--model"].default)
     config = _config_of(model, config_file)
     return _Asked(engine, model, config, read.arguments, read.notes)
@@ -103,23 +107,16 @@ def _read(command: str, version: str | None, config_file: str | None) -> _Asked:
 
 def _config_of(model: str, config_file: str | None) -> Mapping[str, Any]:
     if config_file is not None:
-        return model_config.parse(_text(config_file, "--config"), f"--config {config_file}")
+        return model_config.parse(files.read(config_file, "--config"), f"--config {config_file}")
     local = Path(model, "config.json")
     if local.is_file():
-        return model_config.parse(_text(str(local), "--serve"), str(local))
+        return model_config.parse(files.read(str(local), "--serve"), str(local))
     known = models.find(model)
     if known is None:
         raise click.UsageError(
             f"--serve: the catalogue does not know {model[:200]}; give its config.json by --config"
         )
     return known.config
-
-
-def _text(path: str, where: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise Invalid([Problem(where, f"{path[:200]} cannot be read: {error}")]) from error
 
 
 def _plan(asked: _Asked, classes: Mapping[str, NodeClass]) -> Plan:
@@ -142,8 +139,7 @@ def _slice(asked: _Asked, flags: Mapping[str, Any], node_class: NodeClass) -> Sl
     model = served_model.of(asked.config, flags)
     found = sized.size(flags, model, asked.engine, node_class.gpu)
     config = found.settings.engine
-    gpus, per_node = config.tensor_parallel * config.pipeline_parallel, node_class.gpus_per_node
-    spanning = (f"{gpus} GPUs are more than the {per_node} of a node: it spans several nodes",)
+    gpus = config.tensor_parallel * config.pipeline_parallel * config.data_parallel
     return SlicePlan(
         pool=_POOL,
         node_class=node_class,
@@ -152,5 +148,20 @@ def _slice(asked: _Asked, flags: Mapping[str, Any], node_class: NodeClass) -> Sl
         gpus=gpus,
         engine=config,
         sizing=found.sizing,
-        because=found.because + (spanning if gpus > per_node else ()),
+        because=found.because + _placement(config, gpus, node_class.gpus_per_node),
     )
+
+
+def _placement(config: EngineConfig, gpus: int, per_node: int) -> tuple[str, ...]:
+    """Say what the GPUs of the command are, beside those of one engine."""
+    told = []
+    if config.data_parallel > 1:
+        engines_count = config.data_parallel
+        told.append(
+            f"data-parallel-size {engines_count}: each of {engines_count} engines needs "
+            f"{gpus // engines_count} of the {gpus} GPUs and has a KV cache of its own; KV and "
+            "requests are those of one engine"
+        )
+    if gpus > per_node:
+        told.append(f"{gpus} GPUs are more than the {per_node} of a node: it spans several nodes")
+    return tuple(told)

@@ -15,8 +15,9 @@ from tidegate.core.render import render as rendering
     "--gpu",
     "products",
     multiple=True,
-    metavar="PRODUCT[=COUNT]",
-    help="GPU product label and GPUs per node (8 when absent); may be repeated.",
+    metavar="PRODUCT[@MIB[/CC]][=COUNT]",
+    help="GPU product label, its memory label, an unknown card's compute capability, and GPUs per "
+    "node (8 when absent); may be repeated.",
 )
 @click.option(
     "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."

@@ -29,6 +29,14 @@ _LINES = (
 )
 
 
+class _Console(Console):
+    """A console that leaves a closed pipe to the command."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what was caught: rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 def print_verdict(verdict: Verdict) -> None:
     """Print a plan, or why there is none."""
     if verdict.plan is not None:
@@ -39,7 +47,7 @@ def print_verdict(verdict: Verdict) -> None:
 
 def print_plan(name: str, title: str, plan: Plan) -> None:
     """Print every slice of a plan."""
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = _Console(highlight=False, soft_wrap=True, emoji=False)
     console.print(Text(name, style="bold") + Text(f"  {title}", style="default"))
     for entry in plan.slices:
         console.print()
@@ -56,7 +64,7 @@ def print_plan(name: str, title: str, plan: Plan) -> None:
 
 def print_refusal(name: str, refusal: Refused | Wait) -> None:
     """Print why there is no plan, and what to do."""
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = _Console(highlight=False, soft_wrap=True, emoji=False)
     console.print(Text(f"{name}  {refusal.reason}: ", style="bold red") + Text(str(refusal)))
     explanation = EXPLANATIONS.get(Reason(refusal.reason))
     if explanation is not None:
@@ -67,7 +75,7 @@ def print_table(
     title: str, columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]
 ) -> None:
     """Print rows under columns (name, whether numbers), as wide as they are and never cut."""
-    console = Console(highlight=False, emoji=False)
+    console = _Console(highlight=False, emoji=False)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name, is_number in columns:
         table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True)
@@ -82,7 +90,7 @@ def print_table(
 
 def print_sentences(sentences: Sequence[str]) -> None:
     """Print sentences as a list."""
-    _print_because(Console(highlight=False, soft_wrap=True, emoji=False), tuple(sentences))
+    _print_because(_Console(highlight=False, soft_wrap=True, emoji=False), tuple(sentences))
 
 
 def _print_slice(console: Console, entry: SlicePlan) -> None:
