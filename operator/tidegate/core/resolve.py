@@ -13,7 +13,7 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.api.reasons import Reason
 from tidegate.core.budget import engine_config as configs
-from tidegate.core.budget import sizing
+from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
@@ -24,13 +24,26 @@ from tidegate.facts.gpus import Gpu
 
 
 def engine_of(spec: EngineSpec) -> Engine:
-    """Return the catalogue of the engine version that the spec names or its image's tag tells."""
-    version = spec.version or engines.version_of_image(spec.image)
+    """Return the catalogue of the engine version that the spec names or its image's tag tells.
+
+    Raises:
+        Refused: ENGINE_VERSION_UNKNOWN, neither tells, the catalogue lacks it, or the two differ
+            by more than a patch.
+    """
+    of_image = engines.version_of_image(spec.image)
+    version = spec.version or of_image
     if version is None:
         raise Refused(
             Reason.ENGINE_VERSION_UNKNOWN,
             f"the tag of {spec.image} does not tell vLLM's version; set engine.version to one of "
             f"{', '.join(engines.versions())}",
+            "spec.engine.version",
+        )
+    if of_image is not None and not engines.is_same_minor(version, of_image):
+        raise Refused(
+            Reason.ENGINE_VERSION_UNKNOWN,
+            f"engine.version is {version}, and the tag of {spec.image} says {of_image}; remove the "
+            "field, or correct one of the two",
             "spec.engine.version",
         )
     return engines.engine(version)
@@ -40,6 +53,7 @@ def engine_config(
     spec: LLMDeploymentSpec, pool: Pool, model: ModelShape, gpu: Gpu, engine: Engine
 ) -> EngineConfig:
     """Return the engine's flags for a pool on a GPU, before the budget is known."""
+    require_quantization(spec, model)
     asked, longest = spec.engine, max_model_len(spec.engine, model)
     default = engine.batch_defaults(gpu.cuda_total.bytes, gpu.product, gpu.compute_capability)
     seqs = asked.max_num_seqs or default.max_num_seqs
@@ -70,9 +84,18 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
     """Return the longest sequence, prompt and output together; the model's own limit by default.
 
     Raises:
-        Refused: LENGTH_INVALID, the model has no positions for so many tokens.
+        Refused: LENGTH_INVALID, the model has no positions for so many tokens; or its config does
+            not tell, and neither does the spec.
     """
     allowed = model.max_model_len
+    if not model.length_is_known:
+        if asked.max_model_len is None:
+            raise Refused(
+                Reason.LENGTH_INVALID,
+                "the model's config does not tell how many tokens it allows; set maxModelLen",
+                "spec.engine.maxModelLen",
+            )
+        return asked.max_model_len
     longest = asked.max_model_len or allowed
     if longest > allowed:
         raise Refused(
@@ -82,6 +105,19 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
             "spec.engine.maxModelLen",
         )
     return longest
+
+
+def require_quantization(spec: LLMDeploymentSpec, model: ModelShape) -> None:
+    """Check the quantisation that is asked for beside the checkpoint's own.
+
+    Raises:
+        Refused: QUANTIZATION_UNSUPPORTED, the engine would not start with it.
+    """
+    quantization.require_possible(
+        model.quantization,
+        spec.model.weights.quantization,
+        "spec.model.weights.quantization",
+    )
 
 
 def with_concurrency(engine: EngineConfig, asked: EngineSpec, sized: Sizing) -> EngineConfig:

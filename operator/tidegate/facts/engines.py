@@ -190,6 +190,13 @@ def version_of_image(image: str) -> str | None:
     return match[1] if match else None
 
 
+def is_same_minor(one: str, other: str) -> bool:
+    """Tell whether two versions differ by a patch at most; a text that is no version is unlike."""
+    matches = [_VERSION.match(version) for version in (one, other)]
+    minors = [match.groups()[:2] for match in matches if match is not None]
+    return len(minors) == 2 and minors[0] == minors[1]
+
+
 def _numbers(version: str) -> tuple[int, int, int]:
     match = _VERSION.match(version)
     if match is None:

@@ -13,6 +13,8 @@ from tidegate.errors import Refused
 
 _WITHOUT_LAYERS = ("ngram", "ngram_gpu", "suffix")
 _OWN_MODEL = ("eagle", "eagle3", "draft_model")
+# An EAGLE draft is one layer, seldom a few. Its config.json does not always say what it is.
+_MOST_EAGLE_LAYERS = 4
 _FIELD = "spec.engine.speculative"
 
 
@@ -58,7 +60,35 @@ def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
             f"{_FIELD}.config",
         )
     own = _own_shape(speculative.draft)
+    _require_alike(shape, own, speculative.method)
     return _with_window(shape, Draft(speculative.method, own.layers, own))
+
+
+def _require_alike(shape: ModelShape, own: ModelShape, method: str) -> None:
+    """Check a draft beside its target, as far as both configs tell."""
+    if method == "draft_model":
+        if None not in (shape.vocab_size, own.vocab_size) and shape.vocab_size != own.vocab_size:
+            _refuse(
+                f"the draft has a vocabulary of {own.vocab_size} and the model one of "
+                f"{shape.vocab_size}, and the engine wants them alike; use a draft of the same "
+                "family",
+                f"{_FIELD}.model",
+            )
+        return
+    reads = own.target_hidden_size or own.hidden_size
+    if None not in (shape.hidden_size, reads) and shape.hidden_size != reads:
+        _refuse(
+            f"the draft continues from hidden states of {reads} and the model's have "
+            f"{shape.hidden_size}; use a draft that was trained for this model",
+            f"{_FIELD}.model",
+        )
+    is_marked = "eagle" in f"{own.architecture} {own.model_type}".lower()
+    if not is_marked and own.draft_vocab_size is None and own.layer_count > _MOST_EAGLE_LAYERS:
+        _refuse(
+            f"a model of {own.layer_count} layers is no EAGLE draft; use method draft_model, or a "
+            "draft that was trained for this model",
+            f"{_FIELD}.method",
+        )
 
 
 def _with_window(shape: ModelShape, drafted: Draft) -> Draft:

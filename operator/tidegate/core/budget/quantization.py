@@ -4,19 +4,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.api.reasons import Reason
 from tidegate.core.budget import config_keys
+from tidegate.errors import Refused
 
-# Bytes per element by --quantization, where config.json does not tell: what is quantised while
-# loading, and the usual 4 bits in groups of 128 of AWQ and GPTQ.
+# Bytes per element of what the engine quantises itself while it loads a checkpoint of 16 bits.
 _BY_FLAG = {
     "fp8": 1.0,
     "fp8_per_tensor": 1.0,
     "fp8_per_block": 1.0,
     "bitsandbytes": 0.5 + 4 / 64,
-    "awq": 0.5 + 2.5 / 128,
-    "awq_marlin": 0.5 + 2.5 / 128,
-    "gptq": 0.5 + 2.5 / 128,
-    "gptq_marlin": 0.5 + 2.5 / 128,
+}
+# Methods that need a checkpoint that was quantised before: the engine reads their settings from it.
+_STORED = (
+    *("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "moe_wna16"),
+    *("auto-round", "auto_round", "inc", "compressed-tensors", "fbgemm_fp8", "gguf"),
+    *("modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "quark"),
+)
+# Names for kernels of one format: a checkpoint of the first takes any of them as --quantization.
+_SAME_FORMAT = {
+    "awq": ("awq_marlin", "auto_awq", "cpu_awq", "moe_wna16"),
+    "gptq": ("gptq_marlin", "auto_gptq", "moe_wna16"),
+    "auto-round": ("auto_round", "inc"),
+    "mxfp4": ("gpt_oss_mxfp4",),
+    "fp8": ("deepseek_v4_fp8",),
 }
 _MXFP4_BYTES = 0.5 + 1 / 32
 # Routed experts by `expert_dtype`, beside linear layers that are stored in another way.
@@ -72,6 +83,42 @@ def by_flag(method: str) -> Quantization | None:
     """Return what --quantization alone tells of the weights; None for an unknown method."""
     size = _BY_FLAG.get(method)
     return None if size is None else Quantization(method, size)
+
+
+def require_possible(own: Quantization | None, flag: str | None, field: str) -> None:
+    """Check --quantization beside the checkpoint's `own`, as the engine does at its start.
+
+    Raises:
+        Refused: QUANTIZATION_UNSUPPORTED, naming `field`.
+    """
+    stored_as = own.method if own is not None else ""
+    if flag is None or (stored_as and _is_same_format(stored_as, flag)):
+        return
+    if stored_as:
+        raise Refused(
+            Reason.QUANTIZATION_UNSUPPORTED,
+            f"quantization {flag} is not what the checkpoint's quantization_config says "
+            f"({stored_as}), and the engine ends at its start; remove it",
+            field,
+        )
+    if flag in _STORED:
+        raise Refused(
+            Reason.QUANTIZATION_UNSUPPORTED,
+            f"quantization {flag} needs a checkpoint that is stored so, and this one's config.json "
+            f"has no quantization_config; name such a checkpoint, remove it, or use one of "
+            f"{', '.join(_BY_FLAG)}, which quantise while loading",
+            field,
+        )
+
+
+def _is_same_format(stored_as: str, flag: str) -> bool:
+    if stored_as.startswith("modelopt"):
+        return flag.startswith("modelopt")
+    names = next(
+        ((name, *more) for name, more in _SAME_FORMAT.items() if stored_as in (name, *more)),
+        (stored_as,),
+    )
+    return flag in names
 
 
 def _bytes_per_element(method: str, found: Mapping[str, Any]) -> float | None:

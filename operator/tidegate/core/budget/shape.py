@@ -91,7 +91,9 @@ class ModelShape:
     checkpoint brings along. `state_dtype` is what recurrent layers keep their state in, None for
     the model's own. `layer_embedding_elements` are embeddings that layers have for themselves.
     `vision` is the config of the vision tower, `images_both_ways` says that its
-    tokens attend to each other in both directions.
+    tokens attend to each other in both directions. Where the config states no length
+    (`length_is_known`), `max_model_len` is what the engine assumes, and bounds nothing.
+    `target_hidden_size` is of the model whose hidden states a draft reads.
     """
 
     architecture: str
@@ -110,6 +112,8 @@ class ModelShape:
     caps_scores: bool = False
     layer_embedding_elements: int = 0
     images_both_ways: bool = False
+    length_is_known: bool = True
+    target_hidden_size: int | None = None
 
     @property
     def layer_count(self) -> int:
@@ -182,6 +186,8 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         layer_embedding_elements=count * _layer_embedding(text),
         caps_scores=bool(text.get("attn_logit_softcapping")),
         images_both_ways=_images_both_ways(config, text),
+        target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
+        length_is_known=config_keys.present(text, _LENGTHS) is not None,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import quantization
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.command_line import batch_limits, hybrid, speculation, uncounted
@@ -57,9 +58,10 @@ def settle(
         Refused: A value that the engine would refuse, or that cannot be sized; names the flag.
     """
     uncounted.refuse(arguments, engine)
+    quantization.require_possible(model.quantization, arguments.get("quantization"), "quantization")
     asked_length = arguments.get("max-model-len")
     longest = model.max_model_len if asked_length in (None, _AUTO) else asked_length
-    _check_length(longest, model)
+    _check_length(asked_length, longest, model)
     limits = batch_limits.settle(arguments, engine, gpu, longest)
     speculative, may_be_async = speculation.read(arguments, engine, model)
     return Settings(
@@ -98,14 +100,20 @@ def settle(
     )
 
 
-def _check_length(longest: int, model: ModelShape) -> None:
+def _check_length(asked: int | None, longest: int, model: ModelShape) -> None:
+    if not model.length_is_known:
+        if asked in (None, _AUTO):
+            _refuse_length("is needed: the model's config does not tell how many tokens it allows")
+        return
     if longest > model.max_model_len:
-        raise Refused(
-            Reason.LENGTH_INVALID,
-            f"max-model-len {longest} is above the {model.max_model_len} tokens that the model's "
-            "config allows; lower it to that",
-            "max-model-len",
+        _refuse_length(
+            f"{longest} is above the {model.max_model_len} tokens that the model's config allows; "
+            "lower it to that"
         )
+
+
+def _refuse_length(problem: str) -> NoReturn:
+    raise Refused(Reason.LENGTH_INVALID, f"max-model-len {problem}", "max-model-len")
 
 
 def _memory_share(arguments: Mapping[str, Any], engine: Engine) -> float:

@@ -1,0 +1,47 @@
+"""Which --quantization the engine takes beside what the checkpoint itself says."""
+
+import pytest
+
+from tidegate.api.reasons import Reason
+from tidegate.core.budget import quantization
+from tidegate.errors import Refused
+
+FP8 = {"quant_method": "fp8"}
+AWQ = {"quant_method": "awq", "bits": 4}
+GPTQ = {"quant_method": "gptq", "bits": 4}
+MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+
+
+def of_checkpoint(stored_as):
+    return quantization.read({"quantization_config": stored_as} if stored_as else {}, {})
+
+
+@pytest.mark.parametrize(
+    ("stored_as", "flag"),
+    [
+        *((None, flag) for flag in (None, "fp8", "fp8_per_block", "bitsandbytes")),
+        *((AWQ, flag) for flag in (None, "awq", "awq_marlin")),
+        (GPTQ, "gptq_marlin"),
+        (FP8, "fp8"),
+        (MODELOPT, "modelopt_fp4"),
+    ],
+)
+def test_what_the_engine_starts_with_is_taken(stored_as, flag):
+    quantization.require_possible(of_checkpoint(stored_as), flag, "here")
+
+
+@pytest.mark.parametrize(
+    ("stored_as", "flag", "part"),
+    [
+        *((None, flag, "stored so") for flag in ("awq", "gptq_marlin", "compressed-tensors")),
+        (FP8, "awq", r"quantization_config says \(fp8\)"),
+        (AWQ, "fp8", r"says \(awq\)"),
+        (AWQ, "gptq", r"says \(awq\)"),
+    ],
+)
+def test_what_ends_the_engine_at_its_start_is_refused(stored_as, flag, part):
+    with pytest.raises(Refused, match=part) as refused:
+        quantization.require_possible(of_checkpoint(stored_as), flag, "here")
+
+    assert refused.value.reason == Reason.QUANTIZATION_UNSUPPORTED
+    assert refused.value.field == "here"
