@@ -42,21 +42,43 @@ def require_one_request(
     if planned.fits:
         return
     longest = planned.estimated_max_model_len
+    override = laid_out.num_blocks_override
+    if override is not None and there // max(planned.bytes_per_block) > planned.blocks_per_request:
+        raise Refused(
+            Reason.BUDGET_TOO_SMALL,
+            f"a request of max-model-len {laid_out.max_model_len} takes "
+            f"{planned.blocks_per_request} blocks and the engine keeps one, and "
+            f"num-gpu-blocks-override allows {override}; {_shorter(longest)}, or give "
+            f"{planned.blocks_per_request + 1} blocks",
+            "spec.engine.extraArgs",
+        )
     if longest == 0 and ceiling_bytes is None:
+        tokens = _smaller_batch(case)
+        if tokens is not None:
+            raise Refused(
+                Reason.BUDGET_TOO_SMALL,
+                f"the activations of maxNumBatchedTokens {case.engine.max_num_batched_tokens} "
+                f"leave no room for KV on {_card(case, divided)}; {_taken(divided)}; "
+                f"maxNumBatchedTokens {tokens} fits",
+                "spec.engine.maxNumBatchedTokens",
+            )
         raise Refused(
             Reason.WEIGHTS_DO_NOT_FIT,
             f"no room for KV on {_card(case, divided)}; {_taken(divided)}; {_wider(case)}",
             "spec.pools.tensorParallel",
         )
-    shorter = f"maxModelLen {longest} fits" if longest else "not one token fits"
     more = _wider(case) if ceiling_bytes is None else _higher(laid_out)
     raise Refused(
         Reason.BUDGET_TOO_SMALL,
         f"a request of maxModelLen {laid_out.max_model_len} needs {gib(laid_out.least_bytes)} of "
         f"KV on each GPU, the engine's null block included, and there are {gib(there)} on "
-        f"{case.gpu.product}; {shorter}; {more}",
+        f"{case.gpu.product}; {_shorter(longest)}; {more}",
         "spec.engine.maxModelLen" if ceiling_bytes is None else "spec.budget.kvCache",
     )
+
+
+def _shorter(longest: int) -> str:
+    return f"maxModelLen {longest} fits" if longest else "not one token fits"
 
 
 def _require_override_fits(case: Case, planned: KVPool, there_bytes: int) -> None:
@@ -87,6 +109,22 @@ def smallest_tensor_parallel(case: Case) -> int | None:
 def _wider(case: Case) -> str:
     size = smallest_tensor_parallel(case)
     return f"tensorParallel {size} fits" if size else "no larger tensorParallel fits either"
+
+
+def _smaller_batch(case: Case) -> int | None:
+    """Return the largest halved batch that leaves room for one request, None for none."""
+    engine = case.engine
+    floor = engine.max_num_seqs
+    if not engine.enable_chunked_prefill:
+        floor = max(floor, engine.max_model_len)
+    tokens = engine.max_num_batched_tokens // 2
+    while tokens >= floor:
+        smaller = replace(case, engine=replace(engine, max_num_batched_tokens=tokens))
+        needed = pool.layout(smaller.shape, smaller.engine, case.compute_capability).least_bytes
+        if division.divide(smaller).left_bytes >= needed:
+            return tokens
+        tokens //= 2
+    return None
 
 
 def _higher(laid_out: KVLayout) -> str:

@@ -22,7 +22,8 @@ class KVPool:
     `bytes_per_token` is of the fullest GPU. `bytes_per_block` and `needed_bytes` count one GPU:
     the first has one entry for each pipeline stage, the second is of the stage that needs most.
     `num_blocks` includes the engine's null block. `cache_size_tokens` is what the engine logs:
-    concurrency times max_model_len. `max_model_len_that_fits` of 2**24 means without limit.
+    concurrency times max_model_len. `max_model_len_that_fits` is of the memory, whatever
+    number of blocks the user fixed; 2**24 means without limit.
     `tensor_parallel` is the number of GPUs in each stage.
     """
 
@@ -128,6 +129,8 @@ def pool_of(laid_out: KVLayout, available_kv_bytes: int) -> KVPool:
     by_group = tuple(group.blocks_of(length) for group in groups)
     concurrency = num_blocks / sum(by_group)
     usable_blocks = max(0, from_memory - 1)  # the engine keeps one block, the null block
+    # it checks one request against the override, where there is one
+    checked_blocks = max(0, min(from_memory, num_blocks) - 1)
     block_size = min(group.block_size for group in groups)
     return KVPool(
         bytes_per_token=_bytes_per_token(laid_out),
@@ -139,9 +142,9 @@ def pool_of(laid_out: KVLayout, available_kv_bytes: int) -> KVPool:
         max_concurrency=concurrency,
         cache_size_tokens=int(concurrency * length),
         needed_bytes=laid_out.needed_bytes,
-        estimated_max_model_len=kv_groups.longest(groups, usable_blocks, length),
+        estimated_max_model_len=kv_groups.longest(groups, checked_blocks, length),
         max_model_len_that_fits=kv_groups.longest(groups, usable_blocks, kv_groups.LONGEST),
-        fits=sum(by_group) <= usable_blocks,
+        fits=sum(by_group) <= checked_blocks,
         tensor_parallel=laid_out.tensor_parallel,
         groups=groups,
     )

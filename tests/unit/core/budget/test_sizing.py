@@ -286,3 +286,15 @@ def test_an_override_of_blocks_beyond_the_memory_is_refused(size):
     assert size(flags={"num_gpu_blocks_override": blocks}).pool.num_blocks == blocks
     with pytest.raises(Refused, match=f"{blocks} blocks fit"):
         size(flags={"num_gpu_blocks_override": blocks + 1})
+
+
+def test_blocks_that_the_user_fixed_must_hold_one_request(size):
+    flags = {"num_gpu_blocks_override": 100, "max_model_len": 8192}
+    with pytest.raises(
+        Refused, match=r"takes 512 blocks.* allows 100; maxModelLen 1584 fits"
+    ) as no:
+        size(flags=flags)
+
+    assert no.value.reason == Reason.BUDGET_TOO_SMALL
+    assert size(flags=flags | {"num_gpu_blocks_override": 513}).pool.fits
+    assert size(flags=flags | {"max_model_len": 1584}).pool.fits
