@@ -1,7 +1,8 @@
 """The engine container's environment: what Tidegate sets, and which of the user's it takes.
 
 A variable is refused where Tidegate sets it itself or where it changes what the plan rests on.
-What tunes the engine beyond that (`OMP_*`, `UCX_*`, `NCCL_*`, logging ...) is the user's own.
+What tunes the engine beyond that (`OMP_*`, `UCX_*`, `NCCL_*`, logging ...) is the user's own, and
+so is `HF_ENDPOINT`, the address of a mirror of the hub.
 """
 
 from typing import Any
@@ -36,16 +37,20 @@ _FIXED = {
 _DEVICES = "the device plugin says which GPUs a pod has; set tensorParallel"
 _CODE = "it changes which code the engine runs; build it into the image"
 _CONNECTOR = "it changes the KV transfer; kvCache.transfer configures it"
+_FOLDERS = f"the container can write only below {CACHE}, where Tidegate puts it"
 _TOKEN = "set model.source.huggingFace.tokenSecretRef"
 _REFUSED: dict[str, str] = {
     "CUDA_VISIBLE_DEVICES": _DEVICES,
+    "HF_HUB_CACHE": _FOLDERS,
     "HF_TOKEN": _TOKEN,
     "HIP_VISIBLE_DEVICES": _DEVICES,
     "HUGGING_FACE_HUB_TOKEN": _TOKEN,
     "NVIDIA_VISIBLE_DEVICES": _DEVICES,
     "PATH": _CODE,
     "ROCR_VISIBLE_DEVICES": _DEVICES,
+    "TMPDIR": _FOLDERS,
     "VLLM_API_KEY": "clients come through the gate, which has no key for the engines",
+    "VLLM_CONFIG_ROOT": _FOLDERS,
     "VLLM_CPU_KVCACHE_SPACE": "it overrides the planned KV cache; set budget.kvCache",
     "VLLM_ENABLE_STARTUP_PLAN": "it brings back an earlier KV size; set budget.kvCache",
     "VLLM_HOST_IP": "it is the pod's address",
@@ -54,13 +59,17 @@ _REFUSED: dict[str, str] = {
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "the plan counts on the engine's default",
     "VLLM_MLA_DISABLE": "it changes the size of the KV cache",
     "VLLM_MODEL_REDIRECT_PATH": "it serves another model; set model.id",
+    "VLLM_NCCL_SO_PATH": _CODE,
+    "VLLM_PLUGINS": _CODE,
     "VLLM_PORT": f"the engine listens on port {names.ENGINE_PORT}",
     "VLLM_PP_LAYER_PARTITION": "the plan counts on an even division of the layers",
     "VLLM_SERVER_DEV_MODE": "it opens endpoints that stop or rewrite the engine",
     "VLLM_USE_MODELSCOPE": "it takes the model from another hub; set model.source",
     "VLLM_USE_SIMPLE_KV_OFFLOAD": _CONNECTOR,
+    "VLLM_USE_V2_MODEL_RUNNER": "the plan counts on the engine's own choice of model runner",
 }
 _REFUSED_PREFIXES: dict[str, str] = {
+    "CUDA_MPS_": "it limits the GPU's memory beneath the plan; lower budget.safetyLine",
     "LD_": _CODE,
     "PYTHON": _CODE,
     "VLLM_ALLOW_": "it lifts a limit that the plan relies on",

@@ -48,6 +48,7 @@ _LISTENS = "the pod's probes, Service and gate expect plain HTTP on port 8000"
 _SHAPE = "it changes the model's shape, which the plan reads from its config.json; change that file"
 _ONE_ENGINE = "a pod is one engine on its own GPUs; raise the pool's replicas"
 _MEMORY = "the plan does not count the memory that it takes or frees"
+_CODE = "it loads code of its own into the engine, which no plan knows; build it into the image"
 _LAYOUT = "the plan counts on the engine's own layout of the KV cache"
 
 RESERVED: Mapping[str, str] = {
@@ -68,7 +69,9 @@ RESERVED: Mapping[str, str] = {
     "--hf-overrides": _SHAPE,
     "--host": _LISTENS,
     "--kv-sharing-fast-prefill": _LAYOUT,
+    "--logits-processors": _CODE,
     "--kv-offloading-backend": "kvCache.offload is the engine's own tier in host memory",
+    "--middleware": _CODE,
     "--mm-ipc-gpu-memory-gb": _MEMORY,
     "--model-class-overrides": _SHAPE,
     "--offload-backend": _MEMORY,
@@ -76,8 +79,11 @@ RESERVED: Mapping[str, str] = {
     "--port": _LISTENS,
     "--prefill-context-parallel-size": "the plan does not divide the KV cache along the context",
     "--root-path": _LISTENS,
+    "--scheduler-cls": _CODE,
     "--shutdown-timeout": "it follows from the pod's grace period",
     "--uds": _LISTENS,
+    "--worker-cls": _CODE,
+    "--worker-extension-cls": _CODE,
 }
 _RESERVED_BEGINNINGS: Mapping[str, str] = {
     "--data-parallel-": _ONE_ENGINE,

@@ -128,3 +128,24 @@ def test_whatever_tidegate_sets_a_user_cannot_set(name):
 
     with pytest.raises(Refused):
         environment.make(deployments.pair(engine={"env": [{"name": name, "value": "x"}]}), "decode")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("VLLM_USE_V2_MODEL_RUNNER", "VLLM_PLUGINS", "VLLM_NCCL_SO_PATH", "VLLM_CONFIG_ROOT"),
+        *("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "HF_HUB_CACHE", "TMPDIR"),
+    ],
+)
+def test_what_loads_code_or_moves_folders_is_refused(name):
+    asked = deployments.spec(engine={"env": [{"name": name, "value": "x"}]})
+    with pytest.raises(Refused, match=name) as refused:
+        environment.make(asked, "unified")
+
+    assert refused.value.reason == Reason.ENV_RESERVED
+
+
+def test_a_mirror_of_the_hub_is_the_users_own():
+    asked = deployments.spec(engine={"env": [{"name": "HF_ENDPOINT", "value": "https://hub"}]})
+
+    assert _variables(asked)["HF_ENDPOINT"]["value"] == "https://hub"

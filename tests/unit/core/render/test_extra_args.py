@@ -102,6 +102,11 @@ def test_a_flag_that_a_field_owns_is_refused_with_the_field(given_args, field):
         ["--disable-log-stats"],
         ["--cpu-offload-gb", "10"],
         ["--help"],
+        ["--worker-cls", "mine.Worker"],
+        ["--worker-extension-cls=mine.Extension"],
+        ["--scheduler-cls", "mine.Scheduler"],
+        ["--logits-processors", "mine:Processor"],
+        ["--middleware=mine.Middleware"],
     ],
 )
 def test_what_would_undo_tidegates_own_settings_is_refused_with_the_why(given_args):
