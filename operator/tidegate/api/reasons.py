@@ -170,16 +170,18 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "`spec.model.configRef`.",
     ),
     Reason.MODEL_NOT_SIZED: Explanation(
-        "The model has a structure whose KV cache the sizing rules do not cover.",
-        "Use a model with full attention in all layers, or a newer Tidegate.",
+        "The model has a structure, or weights of a format, that the sizing rules do not cover.",
+        "Use a newer Tidegate or another model; where only the weights have no known size, set "
+        "`spec.model.weights.bytes`.",
     ),
     Reason.MODEL_CONFIG_INVALID: Explanation(
         "The model's config.json lacks a value or holds one that makes no sense.",
         "Correct the key that the message names.",
     ),
     Reason.ENGINE_VERSION_UNKNOWN: Explanation(
-        "The image's tag does not tell vLLM's version, or no catalogue covers it.",
-        "Set `spec.engine.version` to one that `tidegate explain engine.version` lists.",
+        "The image's tag does not tell vLLM's version, no catalogue covers it, or the tag and "
+        "`engine.version` differ.",
+        "Set `spec.engine.version` to the image's; `tidegate explain engine.version` lists them.",
     ),
     Reason.FLAG_UNSUPPORTED: Explanation(
         "This version of the engine has no such flag or value.",
@@ -230,8 +232,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Make the two pools alike in what the message names.",
     ),
     Reason.QUANTIZATION_UNSUPPORTED: Explanation(
-        "The engine does not start with weights of this type on so old a GPU.",
-        "Use a newer GPU, or a checkpoint of another type.",
+        "The engine does not start with weights of this type: the GPU is too old, or the "
+        "checkpoint is stored in another way than `quantization` says.",
+        "Use a newer GPU, or a checkpoint of another type; `quantization` is needed only for what "
+        "the engine quantises while loading, such as fp8.",
     ),
     Reason.OFFLOAD_UNSUPPORTED: Explanation(
         "The engine cannot offload the KV of this model as it is configured.",

@@ -74,10 +74,18 @@ def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[
 
 
 def _require_one_device(name: str, pool: Pool, gpu: Gpu) -> None:
-    """CUDA shows a process one MIG device at most, so several cannot work together."""
-    if gpu.mig_profile is None or _gpus(pool) == 1:
+    """CUDA shows a process one MIG device at most; shares of a card may be of the same card."""
+    if _gpus(pool) == 1 or not (gpu.is_shared or gpu.mig_profile):
         return
     wide = "tensorParallel" if pool.tensor_parallel > 1 else "pipelineParallel"
+    if gpu.mig_profile is None:
+        raise Refused(
+            Reason.PARALLELISM_INVALID,
+            f"a pod of {_gpus(pool)} shares of {gpu.product} may get shares of one card, on which "
+            f"its processes would stand in each other's way; {wide} 1 starts, and whole cards take "
+            "more",
+            f"spec.pools.{name}.{wide}",
+        )
     raise Refused(
         Reason.PARALLELISM_INVALID,
         f"a pod of {_gpus(pool)} MIG devices ({gpu.mig_profile}) cannot start: a process sees only "

@@ -37,6 +37,15 @@ def check(spec: LLMDeploymentSpec, slices: Sequence[SlicePlan]) -> None:
             "so their KV heads cannot be matched; make one a multiple of the other",
             "spec.pools.prefill.tensorParallel",
         )
+    dtype = next((s.engine.kv_cache_dtype for s in slices), "auto")
+    if prefill != decode and dtype.startswith("turboquant"):
+        raise Refused(
+            Reason.PAIR_INCOMPATIBLE,
+            f"KV of {dtype} is not laid out by heads, so it cannot go from tensorParallel "
+            f"{prefill} of prefill to {decode} of decode; make them equal, or use another "
+            "kvCache.dtype",
+            "spec.pools.prefill.tensorParallel",
+        )
     for name, pool in spec.pools.by_name().items():
         if pool.pipeline_parallel > 1:
             raise Refused(
@@ -54,7 +63,22 @@ def because(
     prefill = [entry for entry in slices if entry.pool == "prefill"]
     if not prefill:
         return ()
-    return tuple(_cost(spec, model, entry) for entry in prefill)
+    return tuple(_cost(spec, model, entry) for entry in prefill) + _gathered(spec)
+
+
+def _gathered(spec: LLMDeploymentSpec) -> tuple[str, ...]:
+    """Warn of a prefill that is wider than decode: each decode GPU then reads from several."""
+    pools = spec.pools
+    if pools.prefill is None or pools.decode is None:
+        return ()
+    prefill, decode = pools.prefill.tensor_parallel, pools.decode.tensor_parallel
+    if prefill <= decode:
+        return ()
+    return (
+        f"tensorParallel {prefill} of prefill is above {decode} of decode: each decode GPU reads "
+        f"from {prefill // decode} prefill GPUs, a path that few deployments take; try it first, "
+        "or make decode at least as wide",
+    )
 
 
 def _cost(spec: LLMDeploymentSpec, model: ModelShape, entry: SlicePlan) -> str:

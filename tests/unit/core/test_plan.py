@@ -203,3 +203,12 @@ def test_a_shared_prefix_is_counted_once_where_the_engine_caches_prefixes():
 
     assert at_p95(**shared) > 2 * at_p95()
     assert at_p95(**shared, engine__prefixCaching=False) == at_p95()
+
+
+def test_a_prefill_wider_than_decode_is_warned_of():
+    pools = {"prefill": {"tensorParallel": 4}, "decode": {"tensorParallel": 2}}
+    wide = make(spec_with(pools=pools), [node("n1", "h100")])
+    even = make(spec_with(pools=PAIR), [node("n1", "h100"), node("n2", "h100")])
+
+    assert "reads from 2 prefill GPUs" in wide.because[-1]
+    assert not any("prefill GPUs" in sentence for sentence in even.because)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tidegate.core.checks import extra_memory, hardware, memory, offload, peak, split
+from tidegate.core.checks import extra_memory, hardware, memory, offload, peak, room, split
 from tidegate.core.checks.subject import Case, Slice
 from tidegate.core.checks.verdict import Verdict
 
@@ -14,6 +14,7 @@ ON_EACH_SLICE: tuple[OfSlice, ...] = (
     offload.offload_needs_prefix_caching,
     # do they run as they are meant to?
     memory.one_request_fits_by_estimates_only,
+    hardware.card_is_shared,
     memory.preemption_is_likely,
     memory.prefix_is_not_shared,
     extra_memory.extra_args_take_memory,
@@ -40,7 +41,8 @@ ON_EACH_SLICE: tuple[OfSlice, ...] = (
 )
 
 ON_EACH_POOL: tuple[OfPool, ...] = (
-    # does it hold the peak, and compute it?
+    # is there room for all its pods, does it hold the peak, and compute it?
+    room.gpus_are_missing,
     peak.peak_does_not_fit,
     peak.prefill_is_too_slow,
     peak.pace_is_unknown,

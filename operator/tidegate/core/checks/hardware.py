@@ -52,6 +52,21 @@ def kv_is_widened(at: Slice) -> Verdict | None:
     )
 
 
+def card_is_shared(at: Slice) -> Verdict | None:
+    """Others on a time-sliced card take memory that no plan knows of."""
+    if not at.gpu.is_shared:
+        return None
+    return _of(
+        at,
+        Reason.BUDGET_UNCERTAIN,
+        Severity.WARN,
+        f"{at.gpu.product} is shared by time: each process sees the whole card, and what others "
+        "take of it is not counted; the engine ends at its start where too little is free, so "
+        "lower budget.safetyLine to this pod's share",
+        "spec.budget.safetyLine",
+    )
+
+
 def gpus_are_left_idle(at: Slice) -> Verdict | None:
     """The GPUs of a node are no multiple of a pod's."""
     whole, gpus = at.entry.node_class.gpus_per_node, at.entry.gpus

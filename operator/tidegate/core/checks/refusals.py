@@ -19,6 +19,7 @@ from tidegate.core.checks.verdict import Change, Severity, Value, Verdict
 from tidegate.core.render import environment, extra_args, pod
 from tidegate.errors import Refused
 
+_BATCHED = "spec.engine.maxNumBatchedTokens"
 _BLOCK_SIZES = (16, 32, 64, 128)
 Knob = tuple[str, Iterator[Value] | list[Value]]
 Works = Callable[[str, Value], bool]
@@ -102,6 +103,7 @@ def _faults(spec: LLMDeploymentSpec, world: World) -> Iterator[Callable[[], obje
     yield lambda: world.model
     yield lambda: resolve.engine_of(spec.engine).kv_dtype(spec.kv_cache.dtype)
     yield partial(_check_backend, spec)
+    yield lambda: resolve.require_quantization(spec, world.model)
     yield partial(_check_lengths, spec, world)
     yield lambda: extra_args.normalised(spec.engine.extra_args, resolve.engine_of(spec.engine))
     yield lambda: environment.check(spec.engine.env)
@@ -178,7 +180,7 @@ def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
         case Reason.PARALLELISM_INVALID | Reason.NODE_TOO_SMALL:
             yield from _other_divisions(spec, world)
         case Reason.QUANTIZATION_UNSUPPORTED:
-            yield "spec.model.weights.quantization", [None]
+            yield "spec.model.weights.quantization", [None, "fp8"]
         case Reason.OFFLOAD_TOO_LARGE:
             yield "spec.kvCache.offload.cpu", _largest_offload(spec, works)
         case Reason.LENGTH_INVALID:
@@ -197,6 +199,9 @@ def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
 def _for_memory(
     spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
 ) -> Iterator[Knob]:
+    if refusal.field == _BATCHED:
+        tokens = spec.engine.max_num_batched_tokens or 0
+        yield _BATCHED, [tokens >> halvings for halvings in range(1, tokens.bit_length())]
     if refusal.field == "spec.budget.kvCache":
         yield "spec.budget.kvCache", [None]
     yield "spec.engine.maxModelLen", _longest(spec, world, works)
@@ -222,7 +227,7 @@ def _for_lengths(
 def _longest(spec: LLMDeploymentSpec, world: World, works: Works) -> Iterator[Value]:
     """Yield the longest maxModelLen that works; it is looked for only when it is asked for."""
     now = spec.engine.max_model_len or world.model.max_model_len
-    below = min(now, world.model.max_model_len + 1)
+    below = min(now, world.model.max_model_len + 1) if world.model.length_is_known else now
     path = "spec.engine.maxModelLen"
     longest = nearest.largest(below, lambda length: works(path, length), _least(spec))
     if longest is not None:

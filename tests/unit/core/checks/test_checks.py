@@ -43,7 +43,23 @@ REFUSED = [
     (SMALL | {"pools__unified__tensorParallel": 2, "engine__maxModelLen": 8192}, [node(MIG)],
      Reason.PARALLELISM_INVALID, ["2 MIG devices (3g.40gb)", "sees only one"],
      ["spec.pools.unified.tensorParallel"]),
+    (SMALL | {"pools__unified__tensorParallel": 2, "engine__maxModelLen": 8192},
+     [node(f"{H100}-SHARED")], Reason.PARALLELISM_INVALID,
+     ["2 shares of", "may get shares of one card"], ["spec.pools.unified.tensorParallel"]),
+    (SMALL | {"engine__maxNumBatchedTokens": 262144, "engine__maxNumSeqs": 64,
+              "engine__maxModelLen": 8192}, [node("NVIDIA-A10")], Reason.BUDGET_TOO_SMALL,
+     ["activations of maxNumBatchedTokens 262144", "maxNumBatchedTokens 16384 fits"],
+     ["spec.engine.maxNumBatchedTokens", "spec.pools.unified.tensorParallel"]),
+    ({"pools": {"prefill": {"tensorParallel": 4}, "decode": {"tensorParallel": 2}},
+      "kvCache__dtype": "k8v4"}, [node()], Reason.PAIR_INCOMPATIBLE,
+     ["turboquant_k8v4 is not laid out by heads", "tensorParallel 4 of prefill to 2"],
+     ["spec.pools.prefill.tensorParallel", "spec.pools.decode.tensorParallel"]),
     (FP8_8B, [node(V100)], Reason.QUANTIZATION_UNSUPPORTED, ["capability 7.5", "has 7.0"], None),
+    (SMALL | {"model__weights": {"quantization": "awq"}}, [node()],
+     Reason.QUANTIZATION_UNSUPPORTED, ["awq needs a checkpoint that is stored so"],
+     ["spec.model.weights.quantization"]),
+    ({"engine__version": "0.33.0"}, [node()], Reason.ENGINE_VERSION_UNKNOWN,
+     ["engine.version is 0.33.0", "says 0.32.0"], []),
     ({"kvCache__dtype": "nvfp4_4over6"}, [node()], Reason.KV_DTYPE_UNSUPPORTED,
      ["compute capability"], ["spec.kvCache.dtype"]),
     ({"kvCache__dtype": "fp8", "engine__attentionBackend": "FLASH_ATTN"}, [node(A100)],
@@ -112,6 +128,12 @@ WARNED = [
      ["spec.budget.kvCache"]),
     ({"engine__extraArgs": ["--performance-mode=throughput"]}, [node()],
      Reason.EXTRA_ARGS_TAKE_MEMORY, ["--performance-mode changes batch limits"], []),
+    (SMALL, [node(f"{H100}-SHARED")], Reason.BUDGET_UNCERTAIN,
+     ["shared by time", "is not counted"], []),
+    ({"pools__unified__replicas": 1000}, [node()], Reason.UNSCHEDULABLE,
+     ["1,000 pods of 2 GPUs want 2,000", "have 8, which hold 4 pods"], []),
+    ({"model__id": "google/gemma-3-27b-it", "engine__extraArgs": ["--no-async-scheduling"]},
+     [node()], Reason.EXTRA_ARGS_TAKE_MEMORY, ["keeps fewer tokens of a window"], []),
     (OFFLOAD, [node()], Reason.HOST_MEMORY_NOT_REQUESTED, ["67.0Gi", "requests none"],
      ["spec.pools.unified.resources.requests.memory"]),
     ({"kvCache__offload": {"cpu": "300Gi"}, "pools__unified__resources": ENOUGH}, [node()],
@@ -320,3 +342,9 @@ def test_very_many_classes_do_not_make_the_search_endless():
     found = verdicts(spec(engine__maxNumSeqs=700, pools__unified__tensorParallel=2), *crowd)
 
     assert of_reason(found, Reason.PREEMPTION_LIKELY, Severity.WARN)
+
+
+def test_scheduling_ahead_is_the_default_and_without_windows_it_makes_no_difference():
+    for argument in ("--async-scheduling", "--no-async-scheduling"):
+        found = verdicts(spec(engine__extraArgs=[argument]))
+        assert not of_reason(found, Reason.EXTRA_ARGS_TAKE_MEMORY, Severity.WARN)
