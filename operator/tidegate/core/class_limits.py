@@ -28,6 +28,7 @@ def require(
         Refused: Its pods would not start there.
     """
     pool = spec.pools.by_name()[name]
+    _require_known_share(node_class.gpu)
     _require_gpus(name, pool, node_class, nodes)
     _require_one_device(name, pool, node_class.gpu)
     _require_type(method_of(spec, model), node_class.gpu)
@@ -59,6 +60,17 @@ def method_of(spec: LLMDeploymentSpec, model: ModelShape) -> Method | None:
     own = model.quantization
     name = own.method if own is not None else spec.model.weights.quantization
     return quantization_methods.find(name) if name else None
+
+
+def _require_known_share(gpu: Gpu) -> None:
+    """MPS gives each of a card's clients a part of its memory, which the labels do not tell."""
+    if gpu.is_mps:
+        raise Refused(
+            Reason.GPU_UNKNOWN,
+            f"{gpu.product} is shared by MPS, so a pod gets a part of its memory that no label "
+            "tells; declare the class with that memory in the operator's nodeClasses setting, or "
+            "use whole cards or MIG devices",
+        )
 
 
 def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[Node]) -> None:

@@ -18,6 +18,7 @@ from tidegate.facts.gpus import Gpu
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 COUNT_LABEL = "nvidia.com/gpu.count"
+SHARING_LABEL = "nvidia.com/gpu.sharing-strategy"
 MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 
@@ -135,6 +136,8 @@ def _labelled_class(product: str, labels: Mapping[str, str], gpu_count: int) -> 
     if gpu is None:
         return None
     keys = [key for key in (PRODUCT_LABEL, MEMORY_LABEL, COUNT_LABEL) if key in labels]
+    if labels.get(SHARING_LABEL) == "mps":
+        gpu, keys = replace(gpu, is_mps=True), [*keys, SHARING_LABEL]
     return _make(product, gpu, _integer(labels.get(COUNT_LABEL)) or gpu_count, labels, keys)
 
 
@@ -172,6 +175,7 @@ def _make(
     product: str, gpu: Gpu, count: int, labels: Mapping[str, str], keys: Sequence[str]
 ) -> NodeClass:
     slug = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")
+    slug += "-mps" if gpu.is_mps else ""  # cards shared by time have the same product label
     size_gib = round(gpu.cuda_total.bytes / 2**30)
     return NodeClass(
         name=f"{slug}-{size_gib}g-x{count}",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
+from tidegate.api.reasons import Reason
 from tidegate.core import class_limits, prefix, resolve
 from tidegate.core.budget import sizing
 from tidegate.core.budget.engine_config import EngineConfig
@@ -15,6 +16,7 @@ from tidegate.core.measure import configuration
 from tidegate.core.measure.measurement import Measurement
 from tidegate.core.nodes import Node, NodeClass
 from tidegate.errors import Refused
+from tidegate.facts import models
 from tidegate.facts.engines import Engine
 
 _UNNAMED_FIELD = "spec.pools.tensorParallel"
@@ -61,7 +63,7 @@ def size(
             config, result = _size(spec, pool, model, engine, node_class, basis.terms)
             result = _as_it_ran(spec, node_class, config, result, basis)
     except Refused as refusal:
-        raise _of_pool(refusal, name) from refusal.__cause__
+        raise _of_pool(_of_copy(refusal, spec), name) from refusal.__cause__
     return Sized(config, result, key, basis)
 
 
@@ -115,6 +117,23 @@ def _as_it_ran(
         sized,
         kv_cache_memory_bytes=sized.budget.kv_cache.bytes,
         because=(*sized.because, sentence),
+    )
+
+
+def _of_copy(refusal: Refused, spec: LLMDeploymentSpec) -> Refused:
+    """Blame the catalogue's copy of a config.json for a key that it lacks, not the user."""
+    model = spec.model
+    if refusal.reason != Reason.MODEL_CONFIG_INVALID or model.config or model.config_ref:
+        return refusal
+    known = models.find(model.id)
+    if known is None or known.standing != "reduced":
+        return refusal
+    return Refused(
+        refusal.reason,
+        f"the catalogue's copy of {model.id} is reduced: {refusal.message}. Give the model's own "
+        "config.json in spec.model.config, or the size of its checkpoint in "
+        "spec.model.weights.bytes",
+        "spec.model.config",
     )
 
 

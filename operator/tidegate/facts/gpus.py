@@ -58,10 +58,10 @@ _PRODUCT = re.compile(
 class Gpu:
     """One GPU as a process sees it: a card, or a MIG device of one.
 
-    `cuda_total` is the memory that CUDA reports; a shared card (`is_shared`) shows each process the
-    whole of it. Speeds are per second and None where not known. `nvlink` is `built-in`, `bridge`
-    (where one is fitted, between pairs) or `none`; None is not known. `sources` pairs a field with
-    where its value comes from.
+    `cuda_total` is the memory that CUDA reports; a shared card (`is_shared`) shows each process
+    the whole of it, and one shared by MPS (`is_mps`) a part that no label tells. Speeds are per
+    second and None where not known. `nvlink` is `built-in`, `bridge` (where one is fitted, between
+    pairs) or `none`; None is not known. `sources` pairs a field with where its value comes from.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Gpu:
     nvlink: str | None = None
     vendor: str = "NVIDIA"
     is_shared: bool = False
+    is_mps: bool = False
     mig_profile: str | None = None
     notes: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()

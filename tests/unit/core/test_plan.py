@@ -212,3 +212,42 @@ def test_a_prefill_wider_than_decode_is_warned_of():
 
     assert "reads from 2 prefill GPUs" in wide.because[-1]
     assert not any("prefill GPUs" in sentence for sentence in even.because)
+
+
+def test_a_card_shared_by_mps_is_a_class_of_its_own_that_is_not_sized():
+    def shared(name, strategy):
+        labels = {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
+            "nvidia.com/gpu.memory": "81559",
+            "nvidia.com/gpu.count": "8",
+            "nvidia.com/gpu.replicas": "4",
+            "nvidia.com/gpu.sharing-strategy": strategy,
+        }
+        allocatable = {"nvidia.com/gpu": "32"}
+        return nodes.read(
+            {
+                "metadata": {"name": name, "labels": labels},
+                "status": {"allocatable": allocatable},
+            }
+        )
+
+    by_mps, by_time = shared("n1", "mps"), shared("n2", "time-slicing")
+    small = spec_with(model__id="Qwen/Qwen3-8B", pools__unified={"tensorParallel": 1})
+
+    assert by_mps.node_class.name != by_time.node_class.name
+    assert ("nvidia.com/gpu.sharing-strategy", "mps") in by_mps.node_class.requirements
+    assert make(small, [by_time]).slices
+    with pytest.raises(Refused, match=r"shared by MPS.*nodeClasses") as refused:
+        make(small, [by_mps])
+    assert refused.value.reason == Reason.GPU_UNKNOWN
+
+
+def test_a_reduced_copy_of_the_catalogue_is_blamed_and_not_what_the_user_wrote():
+    reduced = spec_with(model__id="Qwen/Qwen2.5-VL-7B-Instruct")
+    with pytest.raises(
+        Refused, match=r"copy of Qwen/Qwen2\.5-VL-7B-Instruct is reduced"
+    ) as refused:
+        make(reduced, [node("n1", "h100")])
+
+    assert refused.value.field == "spec.model.config"
+    assert "spec.model.weights.bytes" in refused.value.message
