@@ -3,18 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.budget import shape
+from tidegate.core.budget import shape, weights
+from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
-from tidegate.facts import models
-
-_LENGTH = "max_position_embeddings"
+from tidegate.facts import engines, models
 
 
 @dataclass(frozen=True)
 class KnownModel:
     """A model of the catalogue; `why_not` says why it is not sized, None for one that is.
 
-    `max_model_len` is None too where the catalogue's copy lacks the key.
+    `max_model_len` is None too where the catalogue's copy lacks the key. `pool_only` says that its
+    KV is sized for given bytes, and its weights are not.
     """
 
     model_id: str
@@ -22,6 +23,7 @@ class KnownModel:
     standing: str
     max_model_len: int | None
     why_not: str | None
+    pool_only: bool = False
 
     def wire(self) -> dict[str, Any]:
         """Return it as documented in docs/reference/cli.md."""
@@ -31,6 +33,7 @@ class KnownModel:
             "maxModelLen": self.max_model_len,
             "standing": self.standing,
             "sized": self.why_not is None,
+            "poolOnly": self.pool_only,
             "whyNot": self.why_not,
         }
 
@@ -61,8 +64,14 @@ def _cells(one: KnownModel) -> list[str]:
         "" if one.layers is None else str(one.layers),
         "" if one.max_model_len is None else f"{one.max_model_len:,}",
         one.standing,
-        "yes" if one.why_not is None else f"no: {one.why_not}",
+        _sized(one),
     ]
+
+
+def _sized(one: KnownModel) -> str:
+    if one.why_not is None:
+        return "yes"
+    return f"{'pool only' if one.pool_only else 'no'}: {one.why_not}"
 
 
 def known() -> list[KnownModel]:
@@ -77,5 +86,17 @@ def _known(model_id: str) -> KnownModel:
         read = shape.read(found.config)
     except Refused as refusal:
         return KnownModel(model_id, None, found.standing, None, refusal.message)
-    longest = None if _LENGTH in found.missing else read.max_model_len
-    return KnownModel(model_id, read.layer_count, found.standing, longest, None)
+    longest = read.max_model_len if read.length_is_known else None
+    why_not = _why_no_weights(read)
+    return KnownModel(
+        model_id, read.layer_count, found.standing, longest, why_not, why_not is not None
+    )
+
+
+def _why_no_weights(model: ModelShape) -> str | None:
+    engine = EngineConfig(engines.versions()[-1], model.max_model_len, 1, 1)
+    try:
+        weights.of(model, engine, model.dtype)
+    except Refused as refusal:
+        return refusal.message
+    return None

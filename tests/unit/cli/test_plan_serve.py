@@ -206,10 +206,14 @@ def test_the_catalogue_is_listed_with_what_is_sized():
         "layers": 64,
         "maxModelLen": 40960,
         "standing": models["Qwen/Qwen3-32B"]["standing"],
+        "poolOnly": False,
         "sized": True,
         "whyNot": None,
     }
     assert all(row["sized"] or row["whyNot"] for row in models.values())
+    reduced = models["Qwen/Qwen2.5-VL-7B-Instruct"]
+    assert (reduced["sized"], reduced["poolOnly"]) == (False, True)
+    assert "vocab_size is missing" in reduced["whyNot"]
     assert list(models) == sorted(models)
     assert "Qwen/Qwen3-32B" in run("plan", "--models")[1]
 
