@@ -1,6 +1,7 @@
 """Bytes of a model's weights on each GPU, by pipeline stage."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -90,11 +91,13 @@ def parameters(shape: ModelShape) -> tuple[int, int] | None:
     if any(layer.mlp is None for layer in shape.kinds):
         return None
     one = _Sizes(1, 1, 1, 1, shape.hidden_size, shape.vocab_size, 1)
-    every = sum(_layer(layer, one) for layer in shape.layers) + _embedding(one)
+    counts = Counter(shape.kind_of)
+    every = sum(_layer(shape.kinds[kind], one) * count for kind, count in counts.items())
+    every += _embedding(one)
     idle = sum(
-        (layer.mlp.experts - layer.mlp.experts_per_token) * _one_expert(layer.mlp, one)
-        for layer in shape.layers
-        if isinstance(layer.mlp, Experts)
+        (mlp.experts - mlp.experts_per_token) * _one_expert(mlp, one) * count
+        for kind, count in counts.items()
+        if isinstance(mlp := shape.kinds[kind].mlp, Experts)
     )
     return round(every - idle), round(every)
 

@@ -11,7 +11,9 @@ from tidegate.api.reasons import Reason
 from tidegate.core.budget import shape, sizing
 from tidegate.core.budget.engine_config import EngineConfig, Speculative
 from tidegate.core.budget.sizing import Workload
+from tidegate.core.command_line import sized as command_line
 from tidegate.errors import Refused
+from tidegate.facts import engines
 
 GIB, MIB = 2**30, 2**20
 TINY = {
@@ -298,3 +300,12 @@ def test_blocks_that_the_user_fixed_must_hold_one_request(size):
     assert no.value.reason == Reason.BUDGET_TOO_SMALL
     assert size(flags=flags | {"num_gpu_blocks_override": 513}).pool.fits
     assert size(flags=flags | {"max_model_len": 1584}).pool.fits
+
+
+def test_an_automatic_length_fits_the_blocks_that_the_user_fixed(llama_8b, make_gpu):
+    arguments = {"max-model-len": -1, "num-gpu-blocks-override": 100}
+    sized = command_line.size(
+        arguments, shape.read(llama_8b), engines.engine("0.32.0"), make_gpu(79.18)
+    )
+
+    assert sized.settings.engine.max_model_len == 99 * 16
