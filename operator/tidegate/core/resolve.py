@@ -75,6 +75,7 @@ def engine_config(
         pipeline_parallel=pool.pipeline_parallel,
         prefix_caching=asked.prefix_caching,
         enforce_eager=asked.enforce_eager,
+        enable_chunked_prefill=asked.chunked_prefill,
         attention_backend=asked.attention_backend,
         speculative=_speculative(asked.speculative),
     )

@@ -1,5 +1,6 @@
 """The objects that install the operator: its permissions come from the table in `resources`."""
 
+import json
 from typing import Any
 
 from tidegate.core.render.network import OPERATOR_LABELS
@@ -37,7 +38,7 @@ def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
             "v1",
             "ConfigMap",
             namespace,
-            data={"settings.yaml": f"namespace: {namespace}\n"},
+            data={"settings.yaml": f"namespace: {json.dumps(namespace)}\n"},
         ),
         _object("apps/v1", "Deployment", namespace, spec=_deployment(image, replicas)),
         _object(

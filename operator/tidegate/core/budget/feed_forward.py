@@ -183,8 +183,11 @@ def _of_list(text: Mapping[str, Any], layers: int) -> list[MLP | None]:
 def _of_blocks(text: Mapping[str, Any], layers: int) -> list[MLP | None]:
     """Return the parts of layers that were searched for one by one, as multiples of hidden."""
     hidden = config_keys.required(text, ("hidden_size",))
+    blocks = text["block_configs"]
+    if not isinstance(blocks, list):
+        config_keys.invalid("block_configs", "must be a list with an entry for each layer")
     found: list[MLP | None] = []
-    for block in text["block_configs"]:
+    for block in blocks:
         part = config_keys.mapping(block, "ffn") if isinstance(block, Mapping) else None
         ratio = (part or {}).get("ffn_mult")
         if part is None or part.get("no_op") or part.get("replace_with_linear"):

@@ -73,6 +73,8 @@ def compressed(text: Mapping[str, Any], layers: int) -> list[CompressedAttention
     ratios = text["compress_ratios"]
     if not isinstance(ratios, list) or len(ratios) < layers:
         config_keys.invalid("compress_ratios", "must be a list with an entry for each layer")
+    if not all(type(ratio) is int for ratio in ratios):
+        config_keys.invalid("compress_ratios", "must hold whole numbers")
     others = sorted({ratio for ratio in ratios if ratio not in (0, 1, *_RATIOS)}, key=str)
     if others:
         config_keys.not_sized(["compress_ratios"], f"it has ratios of {others}"[:200])

@@ -29,11 +29,16 @@ class Row:
     refusal: Refused | None = None
 
 
+def _of_all_engines(held: Held) -> int:
+    """Each data parallel engine holds as many requests; `gpus` counts the GPUs of all of them."""
+    return held.sizing.requests_at_max_model_len * held.engine.data_parallel
+
+
 _Measure = Callable[[Held], float]
 _MEASURES: dict[str, _Measure] = {
     "requests": lambda held: held.sizing.requests_at_max_model_len,
     "requestsAtP95": lambda held: held.sizing.requests_at_p95 or 0,
-    "requestsPerGpu": lambda held: held.sizing.requests_at_max_model_len / held.gpus,
+    "requestsPerGpu": lambda held: _of_all_engines(held) / held.gpus,
     "kvTokens": lambda held: held.sizing.pool.cache_size_tokens,
     "kvBytes": lambda held: held.sizing.budget.kv_cache.bytes,
     "maxModelLen": lambda held: held.engine.max_model_len,

@@ -8,6 +8,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core.budget import shape
 from tidegate.core.budget.feed_forward import Dense, Experts
 from tidegate.errors import Refused
+from tidegate.facts import models
 
 
 def _attention(config):
@@ -240,3 +241,22 @@ def _outcome(config):
     except Refused as refused:
         return refused.reason
     return "read"
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "value"),
+    [
+        ("deepseek-ai/DeepSeek-V4-Flash", "compress_ratios", ["x"] * 99),
+        ("deepseek-ai/DeepSeek-V4-Flash", "compress_ratios", [{}] * 99),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "block_configs", 1),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "block_configs", 0.5),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_by_its_key(model, key, value):
+    known = models.find(model)
+    assert known is not None
+
+    with pytest.raises(Refused, match=key) as caught:
+        shape.read({**known.config, key: value})
+
+    assert caught.value.reason == Reason.MODEL_CONFIG_INVALID
