@@ -81,10 +81,10 @@ def running(kube, shared_namespace) -> Llmd:
             ("0.1.0", "0.32.0"),
         ),
         (
-            {"model": {"config": {"sliding_window": 256, "layer_types": None}}},
-            {"model": {"config": {"sliding_window": None}}},
+            {"model": {"config": {"model_type": "zamba2"}}},
+            {"model": {"config": {"model_type": "llama"}}},
             "ModelNotSized",
-            ("sliding",),
+            ("zamba2",),
         ),
         (
             {"pools": {"unified": {"nodeSelector": {"zone": "mars"}}}},
