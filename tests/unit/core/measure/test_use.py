@@ -149,7 +149,11 @@ def test_an_engine_with_other_blocks_tells_no_sum(planned, hear):
 
 def test_nothing_is_learnt_where_nothing_was_told_or_the_gpu_is_shared(make_plan, hear):
     planned = make_plan().slices[0]
-    shared = make_plan(product=SHARED).slices[0]
+    one = {
+        "model": {"id": "Qwen/Qwen3-8B"},
+        "pools": {"unified": {"replicas": 1, "tensorParallel": 1}},
+    }
+    shared = make_plan(product=SHARED, **one).slices[0]
 
     assert learnt(planned, Reading(hear(planned).cache, StartupLog())) is None
     assert shared.node_class.gpu.is_shared
