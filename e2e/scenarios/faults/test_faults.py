@@ -110,7 +110,7 @@ def _bare(document):
 
 def test_the_api_server_is_away_for_half_a_minute(local: Cluster, rolling):
     rolling.start()
-    local.stop("kube-apiserver")
+    local.stop("kube-apiserver", grace_seconds=0)
     try:
         time.sleep(OUTAGE_SECONDS)
     finally:
