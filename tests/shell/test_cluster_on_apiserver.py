@@ -110,6 +110,13 @@ async def test_what_is_gone_can_be_deleted_again(api, namespace):
         assert await cluster.get("Service", namespace, "qwen-unified") is None
 
 
+def at_rest(deployment):
+    """Say whether the Deployment's controller has written all that it has to say."""
+    conditions = deployment.get("status", {}).get("conditions", ())
+    told = {condition["type"]: condition["reason"] for condition in conditions}
+    return told.get("Progressing") == "NewReplicaSetAvailable" and "Available" in told
+
+
 async def test_replicas_are_set_and_nothing_else_and_only_of_what_was_seen(api, namespace):
     labels = {"tidegate.io/deployment": "qwen"}
     container = {"name": "engine", "image": "none:1"}
@@ -126,7 +133,7 @@ async def test_replicas_are_set_and_nothing_else_and_only_of_what_was_seen(api, 
     async with watching(api) as (cluster, _):
         await cluster.apply(document)
         ref = Ref(namespace, "qwen")
-        await until(lambda: cluster.owned("Deployment", ref)[0].get("status"))  # it is at rest now
+        await until(lambda: at_rest(cluster.owned("Deployment", ref)[0]))
         old = cluster.owned("Deployment", ref)[0]
         new = await cluster.scale(old, 3)
 
