@@ -6,7 +6,7 @@ import click
 
 from tidegate.api.llmdeployment import LLMDeployment
 from tidegate.api.reasons import Reason
-from tidegate.cli import REFUSED, documents
+from tidegate.cli import REFUSED, documents, options
 from tidegate.core import checks
 from tidegate.core.checks import Severity, Verdict
 from tidegate.core.nodes import Node
@@ -21,18 +21,7 @@ _MARKS = {
 
 @click.command("check", short_help="Say whether a resource is good, and what to change.")
 @click.option("-f", "--filename", required=True, help="File with LLMDeployments; - for stdin.")
-@click.option("--nodes", "nodes_file", help="File with Nodes (kubectl get nodes -o yaml).")
-@click.option(
-    "--gpu",
-    "products",
-    multiple=True,
-    metavar="PRODUCT[@MIB[/CC]][=COUNT]",
-    help="GPU product label, its memory label, an unknown card's compute capability, and GPUs per "
-    "node (8 when absent); may be repeated.",
-)
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
-)
+@options.where_it_runs
 @click.option("--strict", is_flag=True, help="Exit with 1 on a warning, too.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 def command(

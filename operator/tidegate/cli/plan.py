@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from tidegate.cli import REFUSED
+from tidegate.cli import REFUSED, options
 
 # What a way of asking needs is imported when it is asked for: `--batch` starts in a tenth of a
 # second because it loads no models of the API.
@@ -28,18 +28,7 @@ Examples:
 @click.option("--serve", "serve_line", metavar="COMMAND", help="A `vllm serve ...` command line.")
 @click.option("--batch", "batch_file", metavar="FILE", help="JSON cases, one a line; - for stdin.")
 @click.option("--models", "list_models", is_flag=True, help="List the models of the catalogue.")
-@click.option("--nodes", "nodes_file", help="File with Nodes (kubectl get nodes -o yaml).")
-@click.option(
-    "--gpu",
-    "products",
-    multiple=True,
-    metavar="PRODUCT[@MIB[/CC]][=COUNT]",
-    help="GPU product label, its memory label, an unknown card's compute capability, and GPUs per "
-    "node (8 when absent); may be repeated.",
-)
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
-)
+@options.where_it_runs
 @click.option("--engine-version", help="vLLM's version for --serve; the newest known when absent.")
 @click.option(
     "--vary",

@@ -2,7 +2,7 @@
 
 import click
 
-from tidegate.cli import documents
+from tidegate.cli import documents, options
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
 from tidegate.core.render import render as rendering
@@ -10,18 +10,7 @@ from tidegate.core.render import render as rendering
 
 @click.command("render", short_help="Print every object that a resource leads to.")
 @click.option("-f", "--filename", required=True, help="File with LLMDeployments; - for stdin.")
-@click.option("--nodes", "nodes_file", help="File with Nodes (kubectl get nodes -o yaml).")
-@click.option(
-    "--gpu",
-    "products",
-    multiple=True,
-    metavar="PRODUCT[@MIB[/CC]][=COUNT]",
-    help="GPU product label, its memory label, an unknown card's compute capability, and GPUs per "
-    "node (8 when absent); may be repeated.",
-)
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True), help="The model's config.json."
-)
+@options.where_it_runs
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml")
 def command(
     filename: str,
