@@ -1,0 +1,1 @@
+"""What the gate decides: pure, with the time as a parameter."""

@@ -1,0 +1,1 @@
+"""The hot path: bytes in, bytes out, on plain asyncio protocols."""
