@@ -17,6 +17,8 @@ PoolName = Literal["unified", "prefill", "decode"]
 Tokens = Annotated[int, Field(ge=1, le=2**40)]
 Count = Annotated[int, Field(ge=0, le=2**31)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Instant = Annotated[AwareDatetime, Field(strict=False)]
+"""A point in time with its zone; JSON has it as text, which a strict field would not take."""
 
 
 class KVGroup(Wire):
@@ -67,7 +69,7 @@ class ShedShare(Wire):
 
     percent: Percent
     """Share of the requests, 0 to 100."""
-    until: AwareDatetime | None = None
+    until: Instant | None = None
     """It lapses by itself then, whether or not the operator lives."""
     reason: Annotated[str, Field(max_length=256)] = ""
     """Why, as clients and logs are told."""
@@ -80,7 +82,7 @@ class ShiftShare(Wire):
     """The other deployment."""
     percent: Percent
     """Share of the requests, 0 to 100."""
-    until: AwareDatetime | None = None
+    until: Instant | None = None
     """It lapses by itself then."""
 
 
