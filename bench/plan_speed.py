@@ -41,6 +41,7 @@ PRODUCTS = (
 NODES_OF_A_CLASS = 10
 PLANS = 200
 STARTS = 15
+KINDS_OF_CARD = 100
 GPUS_OF_A_NODE = range(8, 18)  # each makes a class of its own of every product
 PLAN_GOAL_SECONDS = 0.020
 MANY_CLASSES_GOAL_SECONDS = 0.050
@@ -78,6 +79,7 @@ def measure_plan() -> None:
     ten, one = planned(cluster(PRODUCTS), len(PRODUCTS)), planned(cluster(PRODUCTS[:1]), 1)
     many = [node for gpus in GPUS_OF_A_NODE for node in cluster(PRODUCTS, 1, gpus)]
     hundred = planned(many, len(PRODUCTS) * len(GPUS_OF_A_NODE))
+    kinds = planned(kinds_of_card(KINDS_OF_CARD), KINDS_OF_CARD)
     parsing = timed(lambda: llmdeployment.parse(document))
     size = f"2 pools x {len(PRODUCTS)} classes, {len(PRODUCTS) * NODES_OF_A_CLASS} nodes"
     print(f"\nCPU time of a plan, {size}: {figures.spread(ten)}")
@@ -87,6 +89,7 @@ def measure_plan() -> None:
         f"  a hundred classes: {figures.spread(hundred)}; {figures.ratio(min(hundred), min(ten))}"
     )
     print(f"    goal: below {1e3 * MANY_CLASSES_GOAL_SECONDS:.0f} ms")
+    print(f"  a hundred kinds of card: {figures.spread(kinds)}")
     print(f"  parsing it: {figures.spread(parsing)}; ten cost {_ratio(ten, parsing)}")
 
 
@@ -106,6 +109,27 @@ def cluster(
         )
         for product in products
         for number in range(nodes_of_each)
+    ]
+
+
+def kinds_of_card(count: int) -> list[Node]:
+    """Return nodes with a card each that differ in its memory: nothing is sized for two of them."""
+    return [
+        nodes.read(
+            {
+                "metadata": {
+                    "name": f"card-{number}",
+                    "labels": {
+                        nodes.PRODUCT_LABEL: "Card",
+                        nodes.MEMORY_LABEL: str(80_000 + 2_000 * number),
+                        nodes.MAJOR_LABEL: "9",
+                        nodes.MINOR_LABEL: "0",
+                    },
+                },
+                "status": {"allocatable": {GPU_RESOURCE: "8"}},
+            }
+        )
+        for number in range(count)
     ]
 
 

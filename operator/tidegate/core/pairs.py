@@ -1,6 +1,7 @@
 """Prefill and decode as a pair: what must be alike on both sides, and whether the split pays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
@@ -8,6 +9,10 @@ from tidegate.core.budget import transfer
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.slice_plan import SlicePlan
 from tidegate.errors import Refused
+from tidegate.facts.gpus import Gpu
+
+_Computing = Callable[[int, Gpu, int], tuple[float, float] | None]
+"""From tokens, card and tensor parallel size to the least and the most seconds of a prefill."""
 
 
 def check(spec: LLMDeploymentSpec, slices: Sequence[SlicePlan]) -> None:
@@ -63,7 +68,8 @@ def because(
     prefill = [entry for entry in slices if entry.pool == "prefill"]
     if not prefill:
         return ()
-    return tuple(_cost(spec, model, entry) for entry in prefill) + _gathered(spec)
+    computing = cache(partial(transfer.prefill_seconds, model))  # classes of a card have the same
+    return tuple(_cost(spec, entry, computing) for entry in prefill) + _gathered(spec)
 
 
 def _gathered(spec: LLMDeploymentSpec) -> tuple[str, ...]:
@@ -81,7 +87,7 @@ def _gathered(spec: LLMDeploymentSpec) -> tuple[str, ...]:
     )
 
 
-def _cost(spec: LLMDeploymentSpec, model: ModelShape, entry: SlicePlan) -> str:
+def _cost(spec: LLMDeploymentSpec, entry: SlicePlan, computing: _Computing) -> str:
     tokens = spec.workload.prompt_tokens.p95 if spec.workload else entry.engine.max_model_len
     kind = "p95" if spec.workload else "longest"
     moved = transfer.transfer_seconds(entry.sizing.pool, tokens, spec.kv_cache.transfer.bandwidth)
@@ -89,9 +95,7 @@ def _cost(spec: LLMDeploymentSpec, model: ModelShape, entry: SlicePlan) -> str:
         f"moving the KV of a {kind} prompt ({tokens} tokens) takes {moved * 1000:.1f} ms at "
         f"{spec.kv_cache.transfer.bandwidth / 1e9:.1f} GB/s"
     )
-    computed = transfer.prefill_seconds(
-        model, tokens, entry.node_class.gpu, entry.engine.tensor_parallel
-    )
+    computed = computing(tokens, entry.node_class.gpu, entry.engine.tensor_parallel)
     if computed is None:
         return f"{head}; how long {entry.node_class.product} computes it is not known"
     least, most = computed

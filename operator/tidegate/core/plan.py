@@ -133,18 +133,14 @@ def _plan_pool(
 ) -> tuple[list[SlicePlan], list[Exclusion], Mapping[str, int]]:
     """Plan one pool; return also what stays free for the pools after it."""
     found = landing.find(name, pool, nodes)
+    sizer = slice_sizing.PoolSizer(spec, name, model, engine, measured.config_digest)
     sized: dict[str, Sized] = {}
     refusals: dict[str, Refused] = {}
     for class_name in found.by_class:
         try:
-            sized[class_name] = slice_sizing.size(
-                spec,
-                name,
-                model,
-                engine,
+            sized[class_name] = sizer.size(
                 found.class_of(class_name),
                 found.by_class[class_name],
-                measured.config_digest,
                 measured.known(name, class_name),
             )
         except Refused as refusal:

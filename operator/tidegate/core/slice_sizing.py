@@ -1,10 +1,10 @@
 """The size of one pool on one class of node: from the spec to the engine's flags and a budget."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.api.pool_spec import Pool
 from tidegate.api.reasons import Reason
 from tidegate.core import class_limits, prefix, resolve
 from tidegate.core.budget import sizing
@@ -18,6 +18,7 @@ from tidegate.core.nodes import Node, NodeClass
 from tidegate.errors import Refused
 from tidegate.facts import models
 from tidegate.facts.engines import Engine
+from tidegate.facts.gpus import Gpu
 
 _UNNAMED_FIELD = "spec.pools.tensorParallel"
 
@@ -35,67 +36,104 @@ class Sized:
     basis: Measurement | None
 
 
-def size(
-    spec: LLMDeploymentSpec,
-    name: str,
-    model: ModelShape,
-    engine: Engine,
-    node_class: NodeClass,
-    nodes: Sequence[Node],
-    config_digest: str,
-    known: Callable[[str], Measurement | None],
-) -> Sized:
-    """Size the pool `name` on a class of node, of which `nodes` are the ones it can land on.
+@dataclass(frozen=True, eq=False)
+class PoolSizer:
+    """Sizes one pool on classes of node; what depends on the card alone is worked out once.
 
-    `config_digest` is of the model's config.json. `known` returns what was measured of a
-    configuration; it takes the place of the estimates.
-
-    Raises:
-        Refused: It cannot run there; a field of the refusal is the pool's own.
+    `config_digest` is of the model's config.json.
     """
-    pool = spec.pools.by_name()[name]
-    class_limits.require(spec, name, model, node_class, nodes)
-    try:
-        config, result = _size(spec, pool, model, engine, node_class)
-        key = configuration.digest(spec, name, config_digest, config, node_class)
-        basis = known(key)
-        if basis is not None:
-            config, result = _size(spec, pool, model, engine, node_class, basis.terms)
-            result = _as_it_ran(spec, node_class, config, result, basis)
-    except Refused as refusal:
-        raise _of_pool(_of_copy(refusal, spec), name) from refusal.__cause__
-    return Sized(config, result, key, basis)
+
+    spec: LLMDeploymentSpec
+    name: str
+    model: ModelShape
+    engine: Engine
+    config_digest: str
+    _estimates: dict[Gpu, "_Estimate | Refused"] = field(default_factory=dict)
+
+    def size(
+        self,
+        node_class: NodeClass,
+        nodes: Sequence[Node],
+        known: Callable[[str], Measurement | None],
+    ) -> Sized:
+        """Size the pool on a class of node, of which `nodes` are the ones it can land on.
+
+        `known` returns what was measured of a configuration; it takes the place of the estimates.
+
+        Raises:
+            Refused: It cannot run there; a field of the refusal is the pool's own.
+        """
+        class_limits.require(self.spec, self.name, self.model, node_class, nodes)
+        estimate = self._estimate(node_class)
+        basis = known(estimate.configuration)
+        if basis is None:
+            return Sized(estimate.engine, estimate.sizing, estimate.configuration, None)
+        with self._named():
+            config, result = self._with(node_class.gpu, basis.terms)
+        result = _as_it_ran(self.spec, node_class.gpu, config, result, basis)
+        return Sized(config, result, estimate.configuration, basis)
+
+    def _estimate(self, node_class: NodeClass) -> "_Estimate":
+        gpu = node_class.gpu
+        if gpu not in self._estimates:
+            try:
+                with self._named():
+                    config, result = self._with(gpu)
+            except Refused as refusal:
+                self._estimates[gpu] = refusal
+            else:
+                self._estimates[gpu] = _Estimate(
+                    config,
+                    result,
+                    configuration.digest(
+                        self.spec, self.name, self.config_digest, config, node_class
+                    ),
+                )
+        found = self._estimates[gpu]
+        if isinstance(found, Refused):
+            raise Refused(found.reason, found.message, found.field) from found
+        return found
+
+    def _with(self, gpu: Gpu, terms: MeasuredTerms | None = None) -> tuple[EngineConfig, Sizing]:
+        spec, pool = self.spec, self.spec.pools.by_name()[self.name]
+        config = resolve.engine_config(spec, pool, self.model, gpu, self.engine)
+        workload = resolve.workload_of(spec, config.max_model_len)
+        result = sizing.size(
+            self.model,
+            config,
+            gpu,
+            safety_line=spec.budget.safety_line,
+            kv_cache_bytes=spec.budget.kv_cache,
+            activations_bytes=spec.budget.activations,
+            weights_bytes=spec.model.weights.bytes,
+            workload=workload,
+            terms=terms,
+        )
+        shared = spec.workload.shared_prefix_tokens if spec.workload else None
+        result = prefix.counted_once(result, config, workload, shared)
+        return resolve.with_concurrency(config, spec.engine, result), result
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Tell a refusal of the sizing in the user's terms: it knows no pool and no catalogue."""
+        try:
+            yield
+        except Refused as refusal:
+            raise _of_pool(_of_copy(refusal, self.spec), self.name) from refusal.__cause__
 
 
-def _size(
-    spec: LLMDeploymentSpec,
-    pool: Pool,
-    model: ModelShape,
-    engine: Engine,
-    node_class: NodeClass,
-    terms: MeasuredTerms | None = None,
-) -> tuple[EngineConfig, Sizing]:
-    config = resolve.engine_config(spec, pool, model, node_class.gpu, engine)
-    workload = resolve.workload_of(spec, config.max_model_len)
-    result = sizing.size(
-        model,
-        config,
-        node_class.gpu,
-        safety_line=spec.budget.safety_line,
-        kv_cache_bytes=spec.budget.kv_cache,
-        activations_bytes=spec.budget.activations,
-        weights_bytes=spec.model.weights.bytes,
-        workload=workload,
-        terms=terms,
-    )
-    shared = spec.workload.shared_prefix_tokens if spec.workload else None
-    result = prefix.counted_once(result, config, workload, shared)
-    return resolve.with_concurrency(config, spec.engine, result), result
+@dataclass(frozen=True)
+class _Estimate:
+    """A pool on a card before anything was measured."""
+
+    engine: EngineConfig
+    sizing: Sizing
+    configuration: str
 
 
 def _as_it_ran(
     spec: LLMDeploymentSpec,
-    node_class: NodeClass,
+    gpu: Gpu,
     config: EngineConfig,
     sized: Sizing,
     basis: Measurement,
@@ -107,7 +145,7 @@ def _as_it_ran(
     limits = (config.max_model_len, config.max_num_seqs)
     ran_so = limits == (basis.max_model_len, basis.max_num_seqs)
     has_ceiling = spec.budget.kv_cache is not None
-    if not sized.is_measured or not ran_so or has_ceiling or node_class.gpu.is_shared:
+    if not sized.is_measured or not ran_so or has_ceiling or gpu.is_shared:
         return sized
     sentence = (
         "an engine of this very configuration was measured: it is given these bytes for KV "

@@ -85,6 +85,19 @@ def test_a_class_that_is_too_small_is_excluded_and_named_with_its_numbers():
     assert "GiB" in exclusion.message
 
 
+def test_classes_of_one_card_are_sized_alike_whether_it_fits_or_not():
+    made = make(
+        spec_with(),
+        [node("n1", "h100"), node("n2", "h100", 4), node("n3", "t4"), node("n4", "t4", 4)],
+    )
+    one, other = made.slices
+
+    assert (one.node_class.gpus_per_node, other.node_class.gpus_per_node) == (4, 8)
+    assert (one.engine, one.sizing) == (other.engine, other.sizing)
+    assert [e.node_class for e in made.exclusions] == ["tesla-t4-15g-x4", "tesla-t4-15g-x8"]
+    assert len({e.message for e in made.exclusions}) == 1
+
+
 def test_where_no_class_fits_the_refusal_says_what_would_work():
     with pytest.raises(Refused, match="tensorParallel") as caught:
         make(spec_with(), [node("n1", "t4")])
