@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from tidegate.api import text
 from tidegate.api.engine_spec import BudgetSpec, EngineSpec, KVCacheSpec
+from tidegate.api.gate_spec import GateSpec
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.model_spec import ModelSpec
 from tidegate.api.pool_spec import Pools, RolloutSpec
@@ -38,6 +39,8 @@ class LLMDeploymentSpec(Wire):
     """What the service promises."""
     pools: Pools
     """How many pods, on which nodes."""
+    gate: GateSpec = GateSpec()
+    """What stands before the engines and admits requests."""
     rollout: RolloutSpec = RolloutSpec()
     """How the pods of a new revision replace the old ones."""
 
@@ -76,6 +79,7 @@ class LLMDeployment(Wire):
             "priority": 1,
         },
         {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
+        {"name": "Address", "type": "string", "jsonPath": ".status.address", "priority": 1},
     ]
 
     api_version: Literal["tidegate.io/v1alpha1"]

@@ -115,6 +115,15 @@ class PoolStatus(Wire):
     """Ready pods of the current revision."""
 
 
+class GateStatus(Wire):
+    """The gates that run."""
+
+    desired: Count
+    """Gates asked for."""
+    ready: Count
+    """Gates that are ready."""
+
+
 class LLMDeploymentStatus(Wire):
     """What Tidegate saw and decided."""
 
@@ -126,6 +135,10 @@ class LLMDeploymentStatus(Wire):
     """The current revision of all pools."""
     pods: Annotated[str, Field(max_length=128)] | None = None
     """Ready and desired pods by pool, for the printer column."""
+    address: Annotated[str, Field(max_length=256)] | None = None
+    """Where clients connect: the gate's Service; absent without a gate."""
+    gate: GateStatus | None = None
+    """The gates that run; absent without a gate."""
     kv_tokens: Count | None = None
     """Tokens that the KV caches of the pods that decode hold together."""
     reason: Annotated[str, Field(max_length=128)] | None = None

@@ -7,6 +7,8 @@ run against both, so they cannot drift apart.
 
 from typing import Any
 
+from tidegate.api import text
+
 VALIDATIONS = "x-kubernetes-validations"
 
 
@@ -18,6 +20,14 @@ def rule(expression: str, message: str) -> dict[str, Any]:
 def matches(subject: str, pattern: str) -> str:
     """Return the expression that a string matches a pattern."""
     return f"{subject}.matches(r'{pattern}')"
+
+
+def takes_time(field: str) -> str:
+    """Return the expression that a duration, where it is set and well-formed, is not zero."""
+    return (
+        f"(!has(self.{field}) || !{matches(f'self.{field}', text.DURATION.pattern)} || "
+        f"duration(self.{field}) > duration('0s'))"
+    )
 
 
 def rules(*items: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tidegate.api import text
 from tidegate.api.engine_spec import Tokens
-from tidegate.api.rules import matches, rule, rules
+from tidegate.api.rules import rule, rules, takes_time
 from tidegate.api.wire import Seconds, Wire
 
 _PREFIX_IN_PROMPT = (
@@ -59,21 +58,13 @@ class WorkloadSpec(Wire):
         return self
 
 
-def _takes_time(field: str) -> str:
-    """Return the expression that a duration, where it is set and well-formed, is not zero."""
-    return (
-        f"(!has(self.{field}) || !{matches(f'self.{field}', text.DURATION.pattern)} || "
-        f"duration(self.{field}) > duration('0s'))"
-    )
-
-
 class SLOSpec(Wire):
     """What the service promises; plans and warnings are judged by it."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                f"{_takes_time('timeToFirstToken')} && {_takes_time('timePerOutputToken')}",
+                f"{takes_time('timeToFirstToken')} && {takes_time('timePerOutputToken')}",
                 _NO_SECONDS,
             )
         )

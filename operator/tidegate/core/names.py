@@ -11,6 +11,8 @@ ANNOTATION_APPLIED = "tidegate.io/applied"
 """Digest of the object as Tidegate last applied it: tells a removed field from one never set."""
 ANNOTATION_MEASURED = "tidegate.io/measured"
 """What was measured and is in a slice's numbers: it holds for as long as the slice is there."""
+ANNOTATION_GATE = "tidegate.io/gate"
+"""What gates are told of a slice: it holds for as long as the slice is there."""
 MEASUREMENTS = "tidegate-measurements"
 """The ConfigMap, one in each namespace, that keeps what engines told of their memory."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -20,6 +22,10 @@ GPU_RESOURCE = "nvidia.com/gpu"
 ENGINE_CONTAINER = "engine"
 ENGINE_PORT = 8000
 SIDE_CHANNEL_PORT = 5600
+GATE = "gate"
+"""The component label of a gate's objects, and the name of its container."""
+GATE_PORT = 8080
+GATE_ADMIN_PORT = 9090
 
 _SERVICE_LIMIT = 63
 _WORKLOAD_LIMIT = 46
@@ -47,6 +53,24 @@ def slice_name(deployment: str, pool: str, revision: str, node_class: str) -> st
 def pool_name(deployment: str, pool: str) -> str:
     """Return the name of a pool's own objects: its Service, budget, account and policy."""
     return shortened(f"{deployment}-{pool}", _SERVICE_LIMIT)
+
+
+def gate_name(deployment: str) -> str:
+    """Return the name of the gate's own objects: its configuration, budget, account and policy.
+
+    Its Service has the deployment's own name: that is what clients call.
+    """
+    return f"{deployment}-{GATE}"
+
+
+def gate_workload_name(deployment: str) -> str:
+    """Return the name of the gate's Deployment."""
+    return shortened(gate_name(deployment), _WORKLOAD_LIMIT)
+
+
+def gate_labels(deployment: str) -> dict[str, str]:
+    """Return the labels that select the gates' pods."""
+    return {COMPONENT: GATE, LABEL_DEPLOYMENT: deployment}
 
 
 def label_value(text: str) -> str:

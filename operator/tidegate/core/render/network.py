@@ -1,4 +1,6 @@
-"""Who may connect to an engine pod: the gate, those who read metrics and, in a pair, its partner.
+"""Who may connect to a pod: to an engine the gate, metrics' readers and, in a pair, its partner.
+
+To a gate come all clients; to its admin port only those who read metrics, and the operator.
 
 An engine answers anybody who reaches it, and its side channel hands out KV; so everything else is
 shut out. Outgoing traffic is left alone: engines fetch models.
@@ -23,7 +25,7 @@ OPERATOR_LABELS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Readers:
-    """Who may read an engine's metrics: the scraper, and the operator itself.
+    """Who may read an engine's or a gate's metrics: the scraper, and the operator itself.
 
     Labels of the scraper's namespaces and pods; None leaves it open, and without both it is a
     Prometheus in any namespace. The operator is told by its namespace's name and its pods' labels.
@@ -49,9 +51,18 @@ def ingress(deployment: str, pool: str, readers: Readers) -> list[dict[str, Any]
     return rules
 
 
+def gate_ingress(readers: Readers) -> list[dict[str, Any]]:
+    """Return what a gate's pods accept: clients wherever they are, readers on the admin port."""
+    admin = [_port(names.GATE_ADMIN_PORT)]
+    return [
+        {"ports": [_port(names.GATE_PORT)]},
+        {"from": [_scraper(readers)], "ports": admin},
+        {"from": [_operator(readers)], "ports": admin},
+    ]
+
+
 def _gate(deployment: str) -> dict[str, Any]:
-    labels = {names.COMPONENT: "gate", names.LABEL_DEPLOYMENT: deployment}
-    return {"podSelector": {"matchLabels": labels}}
+    return {"podSelector": {"matchLabels": names.gate_labels(deployment)}}
 
 
 def _scraper(readers: Readers) -> dict[str, Any]:

@@ -66,22 +66,27 @@ def check_template(pool: str, template: PodTemplate) -> None:
     Raises:
         Refused: LABEL_RESERVED names each label and annotation that is not the user's to set.
     """
-    faults = [
-        f"label {key}"
-        for key in template.labels
-        if key.startswith(names.RESERVED_PREFIXES) or key == "pod-template-hash"
-    ]
-    faults += [
-        f"annotation {key}"
-        for key in template.annotations
-        if key.startswith(names.RESERVED_PREFIXES[0])
-    ]
+    faults = reserved(template)
     if faults:
         raise Refused(
             Reason.LABEL_RESERVED,
             f"{', '.join(faults)}: selectors and Tidegate rely on these; remove them",
             f"spec.pools.{pool}.podTemplate",
         )
+
+
+def reserved(template: PodTemplate) -> list[str]:
+    """Name the labels and annotations that are not the user's to set."""
+    faults = [
+        f"label {key}"
+        for key in template.labels
+        if key.startswith(names.RESERVED_PREFIXES) or key == "pod-template-hash"
+    ]
+    return faults + [
+        f"annotation {key}"
+        for key in template.annotations
+        if key.startswith(names.RESERVED_PREFIXES[0])
+    ]
 
 
 def _ports(pool: str) -> list[dict[str, Any]]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.api.llmdeployment import GROUP, KIND, VERSION, LLMDeployment, LLMDeploymentSpec
-from tidegate.core import names
+from tidegate.core import gate_config, names
+from tidegate.core.gate_config import Around
 from tidegate.core.measure import measurement
 from tidegate.core.plan import Plan, SlicePlan
-from tidegate.core.render import network, pod, templates
+from tidegate.core.render import gate, network, pod, templates
 from tidegate.core.render.network import Readers
 from tidegate.facts import engines
 
@@ -17,7 +18,16 @@ Document = dict[str, Any]
 Scale = Mapping[tuple[str, str], int]
 """Replicas by (pool, name of the node class), for slices of the plan's revision."""
 
-_ORDER = ("ServiceAccount", "NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment")
+_ORDER = (
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "NetworkPolicy",
+    "ConfigMap",
+    "Service",
+    "PodDisruptionBudget",
+    "Deployment",
+)
 """What pods need comes before what makes pods."""
 
 
@@ -39,6 +49,8 @@ def render(
     plan: Plan,
     scale: Scale | None = None,
     readers: Readers | None = None,
+    around: Around | None = None,
+    gate_image: gate.Image | None = None,
 ) -> list[Document]:
     """Return the objects of a deployment, in the order in which they are to be applied.
 
@@ -50,15 +62,20 @@ def render(
         plan: The plan made from it.
         scale: Replicas of slices that are not to have what the plan gives them.
         readers: Who may read metrics; a Prometheus in any namespace and the operator by default.
+        around: What gates are to know beside the plan; nothing else is there by default.
+        gate_image: What the gates run.
 
     Raises:
         Refused: Something that the user passes on to the pods may not reach them.
     """
+    readers = readers or Readers()
     documents = [
         document
         for pool in spec.pools.by_name()
-        for document in _pool_objects(owner, pool, readers or Readers())
+        for document in _pool_objects(owner, pool, readers)
     ]
+    told = gate_config.make(owner.namespace, owner.name, spec, plan, around or Around())
+    documents += gate.objects(spec, told, readers, gate_image or gate.Image())
     documents += [_deployment(owner, spec, plan, entry, scale or {}) for entry in plan.slices]
     return sorted(
         (_owned(owner, document) for document in documents),
@@ -103,9 +120,11 @@ def _deployment(
         **pod.values(spec, entry, labels, engines.engine(plan.engine_version)),
     }
     document = _labelled(templates.fill("deployment.yaml.j2", values), labels)
+    told = gate_config.of_slice(owner.name, plan.revision, entry)
+    kept = {names.ANNOTATION_GATE: gate_config.encode(told)}
     if entry.basis is not None:
-        kept = {names.ANNOTATION_MEASURED: measurement.encode(entry.basis)}
-        document["metadata"]["annotations"] = kept
+        kept[names.ANNOTATION_MEASURED] = measurement.encode(entry.basis)
+    document["metadata"]["annotations"] = kept
     return document
 
 
