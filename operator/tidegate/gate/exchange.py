@@ -86,10 +86,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a tenant's short name (never its key) and its class, 9 first."""
+    """Who asks: a tenant's short name (never its key) and its class, 9 first.
+
+    `tokens_in_flight` is the tenant's own limit, where its key names one.
+    """
 
     tenant: str
     priority: int
+    tokens_in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ class Ask:
     tokens that each of `samples` answers may have. `prefix` is equal for requests that begin
     alike, longest part first not needed; empty where nothing is to be gained. `headers` are those
     that go on to the engine. `shifted` says that another gate sent it: it is not shifted again.
+    `messages` and `images` are what beside text makes a prompt's tokens. `serial` tells requests
+    apart that a client gave one id.
     """
 
     request_id: str
@@ -118,11 +124,14 @@ class Ask:
     script: Script = Script.LATIN
     prefix: bytes = b""
     shifted: bool = False
+    messages: int = 0
+    images: int = 0
+    serial: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that says no, in the OpenAI shape."""
+    """An answer that says no, in the OpenAI shape; `allow` is the method that would do (405)."""
 
     status: int
     why: Why
@@ -130,6 +139,7 @@ class Refusal:
     kind: str = "invalid_request_error"
     param: str | None = None
     retry_after_seconds: int | None = None
+    allow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
