@@ -1,0 +1,116 @@
+"""The families of the gate's metrics, told in docs/reference/gate-metrics.md.
+
+No label has a client's choice of values: models come from the configuration, and there is no label
+for tenants. What is shown of pods is made at each read (`pod_metrics.py`).
+"""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+
+from tidegate.gate.shell.histograms import Histogram
+
+_TTFT_BOUNDS = (
+    *(0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 5, 7.5),
+    *(10, 20, 40, 80, 160),
+)
+_TOKEN_BOUNDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2),
+    *(0.3, 0.5, 0.75, 1, 2.5, 5, 10),
+)
+_REQUEST_BOUNDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160),
+    *(320, 640, 1280, 3600),
+)
+_WAIT_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_RATIO_BOUNDS = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 2, 4)
+
+
+class Metrics:
+    """The metrics of one gate, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.requests = self._counter(
+            "requests",
+            "Requests that are over, by how they ended and why not well.",
+            "model",
+            "surface",
+            "class",
+            "outcome",
+            "reason",
+        )
+        self.admitted = self._counter("admitted", "Requests that got a seat on a pod.", "model")
+        self.tokens = self._counter(
+            "tokens", "Tokens as the engines counted them: prompt, cached, output.", "model", "kind"
+        )
+        self.ttft = self._histogram(
+            "ttft_seconds", "From the whole request to its first byte.", ("model",), _TTFT_BOUNDS
+        )
+        self.inter_token = self._histogram(
+            "inter_token_seconds", "Between two tokens.", ("model",), _TOKEN_BOUNDS
+        )
+        self.request_seconds = self._histogram(
+            "request_seconds",
+            "From the head of a request to its end.",
+            ("model", "outcome"),
+            _REQUEST_BOUNDS,
+        )
+        self.queue_wait = self._histogram(
+            "queue_wait_seconds", "Wait for a seat of what got one.", ("model",), _WAIT_BOUNDS
+        )
+        self.estimate = self._histogram(
+            "prompt_estimate_ratio",
+            "Estimated over counted prompt tokens: 1 is right, 2 is twice too many.",
+            ("model",),
+            _RATIO_BOUNDS,
+        )
+        self.prefill_step = self._histogram(
+            "prefill_step_seconds", "First step of a pair, sent to returned.", (), _TTFT_BOUNDS
+        )
+        self.transfer_wait = self._histogram(
+            "transfer_wait_seconds",
+            "Second step of a pair, sent to first byte: KV transfer and first decode.",
+            (),
+            _TTFT_BOUNDS,
+        )
+        self.retries = self._counter(
+            "retries", "Requests sent elsewhere, by what the first pod did.", "outcome"
+        )
+        self.scrapes = self._counter("scrapes", "Reads of pods' metrics by result.", "result")
+        self.connections = self._gauge("client_connections", "Client connections that are open.")
+        self.config_generation = self._gauge(
+            "config_generation", "Generation of the configuration in use; none: no configuration."
+        )
+        self.config_valid = self._gauge(
+            "config_valid", "1 while the newest configuration is in use, 0 while it is refused."
+        )
+        self.gates = self._gauge("gates", "Gates that share the pods, this one included.")
+        self.unknown_pods = self._gauge(
+            "unknown_pods", "Ready pods of slices that the configuration does not name."
+        )
+        self.api_silence = self._gauge(
+            "api_silence_seconds", "Since the API server was last heard.", "watch"
+        )
+        self.loop_stalls = self._counter("loop_stalls", "Times that the event loop stood still.")
+        self.loop_stalled = self._counter(
+            "loop_stalled_seconds", "Time that the event loop stood still for over 250 ms at once."
+        )
+        self.draining = self._gauge("draining", "1 from the signal to stop until the end.")
+        self.faults = self._counter(
+            "internal_errors", "Bugs: a part of the gate failed and was started again.", "part"
+        )
+
+    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(f"tidegate_gate_{name}", documentation, labels, registry=self.registry)
+
+    def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
+        return Gauge(f"tidegate_gate_{name}", documentation, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, documentation: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> Histogram:
+        histogram = Histogram(f"tidegate_gate_{name}", documentation, labels, bounds)
+        self.registry.register(histogram)
+        return histogram

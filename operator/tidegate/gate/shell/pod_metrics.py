@@ -1,0 +1,124 @@
+"""What is shown of pods and the queue, made from the core's view at each read.
+
+Nothing is kept between two reads, so a pod that is gone leaves no series behind.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tidegate.gate.exchange import PodView, View
+
+_POD = ("pod", "pool")
+_FAMILIES: Sequence[tuple[str, str, Callable[[PodView], float | None]]] = (
+    (
+        "tokens_reserved",
+        "KV tokens that this gate has reserved on a pod.",
+        lambda pod: pod.reserved_tokens,
+    ),
+    (
+        "tokens_capacity",
+        "KV tokens of a pod that are this gate's to give.",
+        lambda pod: pod.capacity_tokens,
+    ),
+    (
+        "blocks_reserved",
+        "KV blocks that this gate has reserved on a pod.",
+        lambda pod: pod.reserved_blocks,
+    ),
+    (
+        "blocks_capacity",
+        "KV blocks of a pod that are this gate's to give.",
+        lambda pod: pod.capacity_blocks,
+    ),
+    ("seats", "Requests that this gate has on a pod.", lambda pod: pod.seated),
+    (
+        "prefill_backlog_tokens",
+        "Prompt tokens on their way to a first token.",
+        lambda pod: pod.prefill_backlog_tokens,
+    ),
+    (
+        "prefill_tokens_per_second",
+        "Speed of prefill that is reckoned with.",
+        lambda pod: pod.prefill_tokens_per_second,
+    ),
+    ("pod_ejected", "1 while a pod gets nothing after failures.", lambda pod: pod.ejected),
+    (
+        "pod_terminating",
+        "1 while a pod gets nothing since it is going.",
+        lambda pod: pod.pod.terminating,
+    ),
+    (
+        "scrape_age_seconds",
+        "Since a pod's own metrics were read; absent: never.",
+        lambda pod: pod.scrape_age_seconds,
+    ),
+)
+
+
+class PodMetrics(Collector):
+    """The families of a `View`."""
+
+    def __init__(self, view: Callable[[], View]) -> None:
+        self._view = view
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Say nothing, so that registering this asks for no view."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the families as they are now."""
+        view = self._view()
+        for name, documentation, read in _FAMILIES:
+            family = GaugeMetricFamily(f"tidegate_gate_{name}", documentation, labels=_POD)
+            for pod in view.pods:
+                value = read(pod)
+                if value is not None:
+                    family.add_metric((pod.pod.name, pod.pod.pool), float(value))
+            yield family
+        queue = GaugeMetricFamily(
+            "tidegate_gate_queue_length", "Requests that wait for a seat.", labels=("class",)
+        )
+        for priority, count in view.queued_by_priority.items():
+            queue.add_metric((str(priority),), count)
+        yield queue
+        yield GaugeMetricFamily(
+            "tidegate_gate_shed_percent", "Share that is turned away now.", view.shed_percent
+        )
+        yield GaugeMetricFamily(
+            "tidegate_gate_shift_percent", "Share that goes elsewhere now.", view.shift_percent
+        )
+
+
+def document(view: View) -> dict[str, Any]:
+    """Return the view as `/podz` tells it."""
+    return {
+        "queued": view.queued,
+        "queuedByClass": {str(key): count for key, count in view.queued_by_priority.items()},
+        "shedPercent": view.shed_percent,
+        "shiftPercent": view.shift_percent,
+        "pods": [_pod(entry) for entry in view.pods],
+    }
+
+
+def _pod(entry: PodView) -> dict[str, Any]:
+    pod = entry.pod
+    return {
+        "name": pod.name,
+        "address": pod.address,
+        "pool": pod.pool,
+        "revision": pod.revision,
+        "slice": pod.slice_name,
+        "terminating": pod.terminating,
+        "ejected": entry.ejected,
+        "reservedTokens": entry.reserved_tokens,
+        "capacityTokens": entry.capacity_tokens,
+        "reservedBlocks": entry.reserved_blocks,
+        "capacityBlocks": entry.capacity_blocks,
+        "requests": entry.seated,
+        "prefillBacklogTokens": entry.prefill_backlog_tokens,
+        "prefillTokensPerSecond": entry.prefill_tokens_per_second,
+        "scrapeAgeSeconds": entry.scrape_age_seconds,
+    }

@@ -1,0 +1,23 @@
+"""Where configuration and endpoints come from: a cluster or files."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tidegate.api.gate_config import GateConfig
+from tidegate.gate.shell.endpoints import Endpoints
+
+
+class Source(Protocol):
+    """Offers documents to a `Configuration`, and calls back when endpoints are others."""
+
+    def start(self) -> None:
+        """Use what is at hand before anything is asked."""
+
+    async def run(self) -> None:
+        """Keep up with changes until cancelled."""
+
+    def endpoints(self, config: GateConfig) -> Endpoints | None:
+        """Return the endpoints as the configuration reads them; None while nothing is known."""
+
+    def silences(self) -> Mapping[str, float]:
+        """Return for how many seconds each watch has not heard the API server."""
