@@ -80,6 +80,28 @@ async def test_a_missing_config_map_is_waited_for():
     assert world.status()["revision"] != before, "a changed model is a new revision"
 
 
+async def test_an_index_of_the_weights_in_a_config_map_is_waited_for_and_read():
+    world = await serving(model={"weights": {"indexRef": {"name": "weights", "key": "index"}}})
+    assert "index.json" in world.condition("Ready")["message"]
+    assert not world.deployments()
+    layers = [f"model.layers.{index}.x.weight" for index in range(CONFIG["num_hidden_layers"])]
+
+    async def read(total_bytes):
+        index = {"metadata": {"total_size": total_bytes}, "weight_map": dict.fromkeys(layers, "f")}
+        metadata = {"name": "weights", "namespace": "default"}
+        data = {"index": json.dumps(index)}
+        world.clock.pass_by(31)
+        world.api.put({"kind": "ConfigMap", "metadata": metadata, "data": data})
+        await world.run()
+        return world.status()["plan"][0]["perGpu"]["weights"]["bytes"]
+
+    assert await read(2 * 2**30) - await read(2**30) == 2**30 // 2  # on each of two GPUs
+    assert world.condition("Stalled")["status"] == "False"
+    await read("much")
+    assert world.condition("Stalled")["reason"] == "ModelConfigInvalid"
+    assert "metadata.total_size" in world.condition("Stalled")["message"]
+
+
 @pytest.mark.parametrize(
     ("change", "there", "said"),
     [

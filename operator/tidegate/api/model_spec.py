@@ -13,6 +13,7 @@ from tidegate.api.wire import Bytes, DNSName, Name, SecretKey, Wire
 ModelPath = Annotated[Name, Field(max_length=512)]
 _ONE_SOURCE = "set huggingFace or persistentVolumeClaim, not both"
 _ONE_CONFIG = "set config or configRef, not both"
+_ONE_SIZE = "set bytes or indexRef, not both"
 
 
 class KeyRef(Wire):
@@ -64,6 +65,10 @@ class ModelSource(Wire):
 class Weights(Wire):
     """What the weights are made of."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(rule("!has(self.bytes) || !has(self.indexRef)", _ONE_SIZE))
+    )
+
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """The engine's --dtype; auto takes the model's own."""
     quantization: Annotated[str, Field(max_length=64, pattern=text.QUANTIZATION.pattern)] | None = (
@@ -72,6 +77,15 @@ class Weights(Wire):
     """The engine's --quantization, for example fp8; without it the checkpoint decides."""
     bytes: Bytes | None = None
     """Size of the whole checkpoint, where the estimate is to be overridden."""
+    index_ref: KeyRef | None = None
+    """A ConfigMap key that holds the checkpoint's model.safetensors.index.json, or the JSON header
+    of its safetensors file: weights are then counted rather than estimated."""
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "Weights":
+        if self.bytes is not None and self.index_ref is not None:
+            raise ValueError(_ONE_SIZE)
+        return self
 
 
 class ModelSpec(Wire):

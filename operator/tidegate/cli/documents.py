@@ -69,12 +69,14 @@ def config_of(
     model: ModelSpec, documents: Sequence[dict[str, Any]], path: str | None
 ) -> dict[str, Any]:
     """Return the model's config.json: the file given, or what the resource says of it."""
+    config, index = (
+        None if ref is None else _config_map_value(ref.name, ref.key, documents)
+        for ref in (model.config_ref, model.weights.index_ref)
+    )
     if path is not None:
-        return model_config.parse(files.read(path, "--config"), f"--config {path}")
-    text = None
-    if model.config_ref is not None:
-        text = _config_map_value(model.config_ref.name, model.config_ref.key, documents)
-    return dict(model_config.of(model, text))
+        given = model_config.parse(files.read(path, "--config"), f"--config {path}")
+        model = model.model_copy(update={"config": given, "config_ref": None})
+    return dict(model_config.of(model, config, index))
 
 
 def _config_map_value(name: str, key: str, documents: Iterable[dict[str, Any]]) -> str | None:

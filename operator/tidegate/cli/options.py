@@ -23,6 +23,15 @@ _SHARED = (
 )
 
 
+of_checkpoint = click.option(
+    "--weights-index",
+    type=click.Path(exists=True),
+    metavar="PATH",
+    help="The checkpoint's model.safetensors.index.json, a .safetensors file or a folder of them, "
+    "of which headers alone are read: weights are counted rather than estimated.",
+)
+
+
 def where_it_runs(command: _Command) -> _Command:
     """Give a command --nodes, --gpu and --config, shown in this order."""
     for option in reversed(_SHARED):

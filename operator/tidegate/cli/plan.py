@@ -29,6 +29,7 @@ Examples:
 @click.option("--batch", "batch_file", metavar="FILE", help="JSON cases, one a line; - for stdin.")
 @click.option("--models", "list_models", is_flag=True, help="List the models of the catalogue.")
 @options.where_it_runs
+@options.of_checkpoint
 @click.option("--engine-version", help="vLLM's version for --serve; the newest known when absent.")
 @click.option(
     "--vary",
@@ -50,6 +51,7 @@ def command(
     nodes_file: str | None,
     products: tuple[str, ...],
     config_file: str | None,
+    weights_index: str | None,
     engine_version: str | None,
     varied: tuple[str, ...],
     sort_key: str | None,
@@ -79,9 +81,15 @@ def command(
         good = True
     else:
         from tidegate.cli import plan_subject
+        from tidegate.cli.model_files import ModelFiles
 
         subject = plan_subject.Subject(
-            filename, serve_line, nodes_file, products, config_file, engine_version
+            filename,
+            serve_line,
+            nodes_file,
+            products,
+            ModelFiles(config_file, weights_index),
+            engine_version,
         )
         good = plan_subject.show(subject, varied, sort_key, html_file, output)
     if not good:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tidegate.api.llmdeployment import LLMDeployment, parse
 from tidegate.cli import documents
+from tidegate.cli.model_files import ModelFiles
 from tidegate.cli.verdict import Verdict
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
@@ -17,16 +18,16 @@ from tidegate.core.what_if.rows import Held, Row
 from tidegate.errors import Refused, Wait
 
 
-def verdicts(path: str, nodes: list[Node], config_file: str | None) -> list[Verdict]:
+def verdicts(path: str, nodes: list[Node], files: ModelFiles) -> list[Verdict]:
     """Plan every resource of a file; a refusal is an answer here, not an error."""
     return [
-        _verdict(deployment, nodes, beside, config_file)
+        _verdict(deployment, nodes, beside, files)
         for deployment, beside in documents.deployments(path)
     ]
 
 
 def tables(
-    path: str, nodes: list[Node], config_file: str | None, combinations: Sequence[Combination]
+    path: str, nodes: list[Node], files: ModelFiles, combinations: Sequence[Combination]
 ) -> list[tuple[str, list[Row]]]:
     """Plan every resource of a file with each combination of values, by its name.
 
@@ -38,7 +39,7 @@ def tables(
         rows: list[Row] = []
         for combination in combinations:
             deployment = parse(resource.varied(document, combination))
-            verdict = _verdict(deployment, nodes, beside, config_file)
+            verdict = _verdict(deployment, nodes, beside, files)
             rows += _rows(combination, verdict)
         named.append((str(document["metadata"]["name"]), rows))
     return named
@@ -48,11 +49,11 @@ def _verdict(
     deployment: LLMDeployment,
     nodes: list[Node],
     beside: Sequence[dict[str, Any]],
-    config_file: str | None,
+    files: ModelFiles,
 ) -> Verdict:
     spec, name = deployment.spec, deployment.metadata["name"]
     try:
-        config = documents.config_of(spec.model, beside, config_file)
+        config = files.of_resource(spec.model, beside)
         free = node_classes.free_gpus(nodes, (), None, None)
         plan = planning.make(spec, config, nodes, free, {})
     except (Refused, Wait) as refusal:

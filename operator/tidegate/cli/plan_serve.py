@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tidegate.cli import files
+from tidegate.cli import files, weights_index
+from tidegate.cli.model_files import ModelFiles
 from tidegate.cli.verdict import Verdict
 from tidegate.core import model_config
 from tidegate.core import nodes as node_classes
@@ -38,11 +39,11 @@ class _Asked:
 
 
 def verdict(
-    command: str, version: str | None, nodes: Sequence[Node], config_file: str | None
+    command: str, version: str | None, nodes: Sequence[Node], model_files: ModelFiles
 ) -> Verdict:
     """Size a command line on every class of node; a refusal is an answer here, not an error."""
     try:
-        asked = _read(command, version, config_file)
+        asked = _read(command, version, model_files)
         plan = _plan(asked, node_classes.classes(nodes))
     except Refused as refusal:
         return Verdict(command[:200], "", None, refusal)
@@ -63,7 +64,7 @@ def table(
     command: str,
     version: str | None,
     nodes: Sequence[Node],
-    config_file: str | None,
+    model_files: ModelFiles,
     combinations: Sequence[Combination],
 ) -> tuple[str, list[Row]]:
     """Size a command line with each combination of flags on every class of node.
@@ -72,7 +73,7 @@ def table(
         Refused: The line cannot be read, or the version has no such flag.
         Invalid: A flag does not take a value.
     """
-    asked = _read(command, version, config_file)
+    asked = _read(command, version, model_files)
     classes = node_classes.classes(nodes).values()
     rows = []
     for combination in combinations:
@@ -93,7 +94,7 @@ def _row(
     return Row(combination, _POOL, node_class.product, held)
 
 
-def _read(command: str, version: str | None, config_file: str | None) -> _Asked:
+def _read(command: str, version: str | None, model_files: ModelFiles) -> _Asked:
     engine = engines.engine(version or engines.versions()[-1])
     split = words.split(command)
     path = words.config_file(split)
@@ -101,7 +102,7 @@ def _read(command: str, version: str | None, config_file: str | None) -> _Asked:
         split, engine, None if path is None else files.read(path, "--serve: --config")
     )
     model = read.model or str(engine.flags["--model"].default)
-    config = _config_of(model, config_file)
+    config = weights_index.added(_config_of(model, model_files.config), model_files.weights_index)
     return _Asked(engine, model, config, read.arguments, read.notes)
 
 

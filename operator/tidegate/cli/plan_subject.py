@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tidegate.cli import documents, verdict
+from tidegate.cli.model_files import ModelFiles
 from tidegate.cli.verdict import Verdict
 from tidegate.core.nodes import Node
 from tidegate.core.what_if import axes, rows
@@ -23,7 +24,7 @@ class Subject:
     serve_line: str | None
     nodes_file: str | None
     products: Sequence[str]
-    config_file: str | None
+    files: ModelFiles
     engine_version: str | None
 
     def nodes(self) -> list[Node]:
@@ -68,12 +69,12 @@ def _verdicts(subject: Subject, nodes: list[Node]) -> list[Verdict]:
     if subject.serve_line is not None:
         from tidegate.cli import plan_serve
 
-        version, config_file = subject.engine_version, subject.config_file
-        return [plan_serve.verdict(subject.serve_line, version, nodes, config_file)]
+        version, files = subject.engine_version, subject.files
+        return [plan_serve.verdict(subject.serve_line, version, nodes, files)]
     from tidegate.cli import plan_resource
 
     assert subject.filename is not None  # the command looked
-    return plan_resource.verdicts(subject.filename, nodes, subject.config_file)
+    return plan_resource.verdicts(subject.filename, nodes, subject.files)
 
 
 def _tables(
@@ -82,13 +83,13 @@ def _tables(
     if subject.serve_line is not None:
         from tidegate.cli import plan_serve
 
-        version, config_file = subject.engine_version, subject.config_file
+        version, files = subject.engine_version, subject.files
         line = subject.serve_line
-        return [plan_serve.table(line, version, nodes, config_file, combinations)]
+        return [plan_serve.table(line, version, nodes, files, combinations)]
     from tidegate.cli import plan_resource
 
     assert subject.filename is not None  # the command looked
-    return plan_resource.tables(subject.filename, nodes, subject.config_file, combinations)
+    return plan_resource.tables(subject.filename, nodes, subject.files, combinations)
 
 
 def _show_verdicts(found: Sequence[Verdict], output: str) -> None:

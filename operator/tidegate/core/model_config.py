@@ -1,40 +1,70 @@
-"""The model's config.json: given inline, in a ConfigMap, or known by the catalogue."""
+"""What is known of a model: its config.json, and what the files of its checkpoint tell.
+
+The config is given inline, in a ConfigMap, or known by the catalogue; what is told of the
+checkpoint stands in it under a key of our own.
+"""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.api.model_spec import ModelSpec
+from tidegate.api.model_spec import KeyRef, ModelSpec
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import checkpoint
 from tidegate.errors import Refused, Wait
 from tidegate.facts import models
 
 _RETRY_SECONDS = 10.0
 
 
-def of(model: ModelSpec, config_map_text: str | None) -> Mapping[str, Any]:
+def of(
+    model: ModelSpec, config_text: str | None, index_text: str | None = None
+) -> Mapping[str, Any]:
     """Return the config that the resource leads to.
 
     Args:
         model: What the resource says of the model.
-        config_map_text: The value that `configRef` names; None when it is not there.
+        config_text: The value that `configRef` names; None when it is not there.
+        index_text: The value that `weights.indexRef` names; None when it is not there.
 
     Raises:
-        Wait: `configRef` names a ConfigMap or a key that does not exist (yet).
-        Refused: The value is no JSON object, or the id is not in the catalogue.
+        Wait: One of them names a ConfigMap or a key that does not exist (yet).
+        Refused: A value is no JSON object, or the id is not in the catalogue.
     """
+    config, ref = _config(model, config_text), model.weights.index_ref
+    if ref is None:
+        return config
+    if index_text is None:
+        raise _missing(ref, "model.safetensors.index.json of the checkpoint")
+    return with_checkpoint(config, index_text, f"ConfigMap {ref.name}, key {ref.key}")
+
+
+def with_checkpoint(config: Mapping[str, Any], text: str, where: str) -> dict[str, Any]:
+    """Return a config with what an index or the headers of a checkpoint tell.
+
+    Raises:
+        Refused: The text is neither; `where` tells the reader which is wrong.
+    """
+    return {**config, checkpoint.KEY: checkpoint.summary(text, where)}
+
+
+def _missing(ref: KeyRef, what: str) -> Wait:
+    return Wait(
+        Reason.REFERENCE_MISSING,
+        f"the ConfigMap {ref.name} has no key {ref.key}, or does not exist; create it with the "
+        f"{what}",
+        _RETRY_SECONDS,
+    )
+
+
+def _config(model: ModelSpec, config_text: str | None) -> Mapping[str, Any]:
     if model.config is not None:
         return model.config
     if model.config_ref is not None:
         ref = model.config_ref
-        if config_map_text is None:
-            raise Wait(
-                Reason.REFERENCE_MISSING,
-                f"the ConfigMap {ref.name} has no key {ref.key}, or does not exist; create it with "
-                "the model's config.json",
-                _RETRY_SECONDS,
-            )
-        return parse(config_map_text, f"ConfigMap {ref.name}, key {ref.key}")
+        if config_text is None:
+            raise _missing(ref, "model's config.json")
+        return parse(config_text, f"ConfigMap {ref.name}, key {ref.key}")
     known = models.find(model.id)
     if known is None:
         raise Refused(

@@ -104,7 +104,7 @@ class Memory:
     read_nodes: dict[str, tuple[Document, Node]] = field(default_factory=dict)
     begun_at: float | None = None
     written: dict[Ref, dict[Key, int]] = field(default_factory=dict)
-    texts: dict[Ref, tuple[tuple[str, str], FetchedText]] = field(default_factory=dict)
+    texts: dict[Ref, dict[tuple[str, str], FetchedText]] = field(default_factory=dict)
     causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
     plans: dict[Ref, Planned] = field(default_factory=dict)
     unchanging: dict[Ref, Inputs] = field(default_factory=dict)

@@ -112,28 +112,29 @@ class Work:
     async def _plan(self, spec: LLMDeploymentSpec) -> Plan:
         """Plan and check; with what is stored of measurements where a slice is to be made."""
         snapshot, ref = self.snapshot, self.snapshot.ref
-        text = await references.config_text(
-            ref, spec.model.config_ref, self.cluster, self.clock, self.memory
-        )
+        wanted = (spec.model.config_ref, spec.model.weights.index_ref)
+        texts = await references.texts(ref, wanted, self.cluster, self.clock, self.memory)
         based_on = keeping.basis(snapshot, self.memory)
-        known = self._planned(spec, text, based_on)
+        known = self._planned(spec, texts, based_on)
         if await keeping.consult(snapshot, known.plan, based_on, self.cluster, self.memory):
-            known = self._planned(spec, text, keeping.basis(snapshot, self.memory))
+            known = self._planned(spec, texts, keeping.basis(snapshot, self.memory))
         self.verdicts = known.verdicts
         refusal = checks.refusal_of(known.verdicts)
         if refusal is not None:
             raise refusal
         return known.plan
 
-    def _planned(self, spec: LLMDeploymentSpec, text: str | None, based_on: Basis) -> Planned:
+    def _planned(
+        self, spec: LLMDeploymentSpec, texts: tuple[str | None, ...], based_on: Basis
+    ) -> Planned:
         """Plan and check; neither is done again while all that it depends on is the same."""
         snapshot, ref = self.snapshot, self.snapshot.ref
         free = nodes.free_gpus(snapshot.nodes, snapshot.gpu_pods, ref.namespace, ref.name)
         previous = slices.previous_replicas(snapshot)
-        inputs = (snapshot.identity, text, snapshot.nodes, free, previous, based_on)
+        inputs = (snapshot.identity, texts, snapshot.nodes, free, previous, based_on)
         known = self.memory.plans.get(ref)
         if known is None or known.inputs != inputs:
-            config = model_config.of(spec.model, text)
+            config = model_config.of(spec.model, *texts)
             made = plan.make(spec, config, snapshot.nodes, free, previous, based_on)
             known = Planned(inputs, made, tuple(checks.check(spec, made, config, snapshot.nodes)))
             self.memory.plans[ref] = known

@@ -1,6 +1,6 @@
 """What a resource names in its own namespace: ConfigMap, Secrets, claim."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.model_spec import KeyRef
@@ -14,20 +14,23 @@ TEXT_AGE_SECONDS = 30.0
 _RETRY_SECONDS = 10.0
 
 
-async def config_text(
-    ref: Ref, wanted: KeyRef | None, cluster: Cluster, clock: Clock, memory: Memory
-) -> str | None:
-    """Return the value of a ConfigMap's key, None where it is not there."""
-    if wanted is None:
-        return None
-    now, name = clock.monotonic(), (wanted.name, wanted.key)
-    known = memory.texts.get(ref)
-    if known and known[0] == name and known[1].is_fresh(now, TEXT_AGE_SECONDS):
-        return known[1].text
-    found = await cluster.get("ConfigMap", ref.namespace, wanted.name)
-    text: str | None = ((found or {}).get("data") or {}).get(wanted.key)
-    memory.texts[ref] = (name, FetchedText(text, now))
-    return text
+async def texts(
+    ref: Ref, wanted: Sequence[KeyRef | None], cluster: Cluster, clock: Clock, memory: Memory
+) -> tuple[str | None, ...]:
+    """Return the value of each ConfigMap's key, None where it is not wanted or not there."""
+    now, known = clock.monotonic(), memory.texts.get(ref, {})
+    fresh: dict[tuple[str, str], FetchedText] = {}
+    for key in wanted:
+        if key is None:
+            continue
+        name = (key.name, key.key)
+        if name in known and known[name].is_fresh(now, TEXT_AGE_SECONDS):
+            fresh[name] = known[name]
+            continue
+        found = await cluster.get("ConfigMap", ref.namespace, key.name)
+        fresh[name] = FetchedText(((found or {}).get("data") or {}).get(key.key), now)
+    memory.texts[ref] = fresh
+    return tuple(None if key is None else fresh[key.name, key.key].text for key in wanted)
 
 
 async def check(ref: Ref, spec: LLMDeploymentSpec, cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from tidegate.core.budget.mixers import Attention, AttentionMixer, LatentAttenti
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
+_VOCABULARY_MULTIPLE = 64
 _TENSOR_PARALLEL_CHOICES = (1, 2, 4, 8, 16, 32, 64)
 # What some of the engine's model classes lack (0.32, 0.33).
 _NEVER_REPLICATED = ("gpt_oss",)
@@ -16,6 +17,11 @@ _NO_PIPELINE = ("gemma3n_text", "mamba2")
 def kv_heads_per_gpu(kv_heads: int, tensor_parallel: int) -> int:
     """Return the KV heads on each GPU: replicated once there are fewer of them than GPUs."""
     return max(1, kv_heads // tensor_parallel)
+
+
+def padded_vocabulary(tokens: int) -> int:
+    """Return the vocabulary as the engine pads it before it divides embeddings and head."""
+    return -(-tokens // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE
 
 
 def stages(layers: int, pipeline_parallel: int) -> tuple[range, ...]:

@@ -1,12 +1,13 @@
 """The shape of a model: what its config.json says about the bytes that it needs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tidegate.core.budget import (
+    checkpoint,
     config_keys,
     feed_forward,
     layer_kinds,
@@ -14,7 +15,8 @@ from tidegate.core.budget import (
     recurrent_config,
     structure,
 )
-from tidegate.core.budget.feed_forward import MLP
+from tidegate.core.budget.checkpoint import Checkpoint
+from tidegate.core.budget.feed_forward import MLP, Absent
 from tidegate.core.budget.mixers import Attention, AttentionMixer, Mixer
 from tidegate.core.budget.quantization import Quantization
 from tidegate.core.budget.recurrent import Recurrent
@@ -93,7 +95,8 @@ class ModelShape:
     `vision` is the config of the vision tower, `images_both_ways` says that its
     tokens attend to each other in both directions. Where the config states no length
     (`length_is_known`), `max_model_len` is what the engine assumes, and bounds nothing.
-    `target_hidden_size` is of the model whose hidden states a draft reads.
+    `target_hidden_size` is of the model whose hidden states a draft reads. `checkpoint` has what
+    its files tell, where they are given.
     """
 
     architecture: str
@@ -114,6 +117,7 @@ class ModelShape:
     images_both_ways: bool = False
     length_is_known: bool = True
     target_hidden_size: int | None = None
+    checkpoint: Checkpoint | None = None
 
     @property
     def layer_count(self) -> int:
@@ -169,6 +173,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
     mlps = feed_forward.read(text, model_type, count)
     drafted = _draft_layer_count(text, model_type)
     mixed = structure.read(text, model_type, count, drafted)
+    layers = tuple(Layer(mixers, mlp) for mixers, mlp in zip(mixed.layers, mlps, strict=True))
     return ModelShape(
         architecture=_architecture(config),
         model_type=model_type,
@@ -176,7 +181,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         hidden_size=config_keys.integer(text, _HIDDEN),
         vocab_size=config_keys.integer(text, ("vocab_size", "padded_vocab_size")),
         tied_embeddings=_tied(config, text, model_type),
-        layers=tuple(Layer(mixers, mlp) for mixers, mlp in zip(mixed.layers, mlps, strict=True)),
+        layers=layers,
         max_model_len=_max_model_len(config, text),
         mtp_layers=tuple(Layer(mixers, mlps[-1]) for mixers in mixed.draft),
         draft_vocab_size=config_keys.integer(text, ("draft_vocab_size",)),
@@ -188,7 +193,17 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         images_both_ways=_images_both_ways(config, text),
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
         length_is_known=config_keys.present(text, _LENGTHS) is not None,
+        checkpoint=checkpoint.read(config, count, _with_weights(layers)),
     )
+
+
+def _with_weights(layers: Sequence[Layer]) -> list[int]:
+    """Return the indices of layers that have weights: a search may have left some nothing."""
+    return [
+        index
+        for index, layer in enumerate(layers)
+        if layer.mixers or not isinstance(layer.mlp, Absent)
+    ]
 
 
 def _layer_count(text: Mapping[str, Any]) -> int:
