@@ -21,6 +21,9 @@ class Reason(StrEnum):
     POOLS_AVAILABLE = "PoolsAvailable"
     POOL_UNAVAILABLE = "PoolUnavailable"
     NOT_PLANNED = "NotPlanned"
+    GATE_UNAVAILABLE = "GateUnavailable"
+    GATE_CONFIG_REFUSED = "GateConfigRefused"
+    PAIR_UNTRIED = "PairUntried"
     # the plan beside what engines tell
     AS_PLANNED = "AsPlanned"
     NOT_MEASURED = "NotMeasured"
@@ -108,6 +111,21 @@ class Reason(StrEnum):
     EVICTED = "Evicted"
     NODE_LOST = "NodeLost"
     CRASH_LOOPING = "CrashLooping"
+    # what admission alone refuses, and the operator holds
+    SPEC_TOO_LARGE = "SpecTooLarge"
+    LOOKALIKE_NAME = "LookalikeName"
+    IMAGE_NOT_ALLOWED = "ImageNotAllowed"
+    IMAGE_NOT_PINNED = "ImageNotPinned"
+    PRIORITY_RESERVED = "PriorityReserved"
+    LABEL_COLLISION = "LabelCollision"
+    POD_NOT_RESTRICTED = "PodNotRestricted"
+    MODE_SWITCH_WHILE_ROLLING = "ModeSwitchWhileRolling"
+    ACCESS_DENIED = "AccessDenied"
+    # what admission warns of
+    NOT_CHECKED = "NotChecked"
+    UPDATE_ROLLS_PODS = "UpdateRollsPods"
+    TRUSTS_OTHERS = "TrustsOthers"
+    TOKEN_MISSING = "TokenMissing"
 
 
 @dataclass(frozen=True)
@@ -143,6 +161,20 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.NOT_PLANNED: Explanation(
         "There is no plan, because the spec or the nodes do not allow one.",
         "Read the Stalled condition.",
+    ),
+    Reason.GATE_UNAVAILABLE: Explanation(
+        "The engines may be ready, but no gate answers, so clients reach none of them.",
+        "Wait while gates start; the message names what keeps a pod from starting, if anything.",
+    ),
+    Reason.GATE_CONFIG_REFUSED: Explanation(
+        "A gate does not take what the operator wrote for it, and serves by its last good "
+        "configuration: gate and operator are of different versions, or somebody changed the "
+        "ConfigMap.",
+        "Let `gateImage` of the operator's settings be the operator's own image.",
+    ),
+    Reason.PAIR_UNTRIED: Explanation(
+        "Prefill and decode pods are ready, and the gate has not yet sent a request through both.",
+        "Wait; the gate is asked to send one as soon as both pools have a ready pod.",
     ),
     Reason.AS_PLANNED: Explanation(
         "Engines have as much KV as was planned.", "Nothing is to be done."
@@ -228,8 +260,9 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Give the draft's config.json in `spec.engine.speculative.config`.",
     ),
     Reason.PAIR_INCOMPATIBLE: Explanation(
-        "Prefill and decode pods could not exchange KV.",
-        "Make the two pools alike in what the message names.",
+        "Prefill and decode pods cannot exchange KV: by the plan, or because a request that the "
+        "gate sent through both failed, though each of the pods is ready.",
+        "Make the two pools alike in what the message names, or read the pods' logs.",
     ),
     Reason.QUANTIZATION_UNSUPPORTED: Explanation(
         "The engine does not start with weights of this type: the GPU is too old, or the "
@@ -456,5 +489,58 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.CRASH_LOOPING: Explanation(
         "The container ends again and again for a cause that is not known.",
         "Read the last lines of the log in the message.",
+    ),
+    Reason.SPEC_TOO_LARGE: Explanation(
+        "The resource is larger, or nested deeper, than Tidegate reads.",
+        "Put a large config.json into a ConfigMap that `model.configRef` names; remove the rest.",
+    ),
+    Reason.LOOKALIKE_NAME: Explanation(
+        "A name has letters that look like others: of two scripts in one word, or of full width.",
+        "Write the name with the letters that clients will type.",
+    ),
+    Reason.IMAGE_NOT_ALLOWED: Explanation(
+        "The operator's `admission.registries` setting does not list where the image comes from.",
+        "Use an image of a listed registry, or ask for the registry to be added.",
+    ),
+    Reason.IMAGE_NOT_PINNED: Explanation(
+        "The operator's `admission.digestsOnly` setting asks for images by digest.",
+        "Add the image's digest: `name:tag@sha256:...`.",
+    ),
+    Reason.PRIORITY_RESERVED: Explanation(
+        "Priority classes that begin with `system-` are for the cluster's own pods.",
+        "Use a priority class of your own.",
+    ),
+    Reason.LABEL_COLLISION: Explanation(
+        "The pods would carry all labels by which another object selects its own pods.",
+        "Remove or change the label of `podTemplate` that the message names.",
+    ),
+    Reason.POD_NOT_RESTRICTED: Explanation(
+        "A pod as rendered breaks a rule of Kubernetes' restricted Pod Security Standard.",
+        "Report it: no field of the resource should be able to do this.",
+    ),
+    Reason.MODE_SWITCH_WHILE_ROLLING: Explanation(
+        "`unified` was to become a pair, or the reverse, while another rollout runs.",
+        "Wait until the rollout has ended, or apply the former spec first.",
+    ),
+    Reason.ACCESS_DENIED: Explanation(
+        "Who writes the resource may not do what it would do for them: read a Secret, a ConfigMap "
+        "or a claim that it names, or create pods in the namespace.",
+        "Ask for that permission, or remove the reference.",
+    ),
+    Reason.NOT_CHECKED: Explanation(
+        "Something was not known at admission, such as the nodes or a ConfigMap.",
+        "Nothing: the operator checks it before it makes pods, and says so in `status`.",
+    ),
+    Reason.UPDATE_ROLLS_PODS: Explanation(
+        "The update changes what shapes the pods, so all of them are replaced.",
+        "Nothing, if that is meant; the message says how many and for how long capacity drops.",
+    ),
+    Reason.TRUSTS_OTHERS: Explanation(
+        "An extra argument lets code of a model's repository, or clients, do more in the engine.",
+        "Remove it where it is not needed; pin `model.revision` to a commit.",
+    ),
+    Reason.TOKEN_MISSING: Explanation(
+        "The hub asks for a token for models of this organisation, and the resource has none.",
+        "Set `spec.model.source.huggingFace.tokenSecretRef`.",
     ),
 }

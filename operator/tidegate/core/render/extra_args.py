@@ -82,7 +82,9 @@ def _read(reading: _Reading, argument: str) -> Fault | None:
         listed = ", ".join(match.candidates)
         return Reason.FLAG_UNSUPPORTED, f"it may mean {listed}; write the one that is meant"
     values = _values(reading, match)
-    objection = ownership.objection(match.flag.name)
+    objection = ownership.objection(match.flag.name) or ownership.value_objection(
+        match.flag.name, match.path, values
+    )
     if objection:
         return Reason.FLAG_OWNED_BY_FIELD, objection
     if _is_repeated(reading, match):

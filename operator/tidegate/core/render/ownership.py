@@ -4,7 +4,9 @@
 itself, or that change what the plan rests on in a way that no field covers.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 _KV_BYTES = "spec.budget.kvCache"
 _HUB = "spec.model.source"
@@ -49,6 +51,7 @@ _SHAPE = "it changes the model's shape, which the plan reads from its config.jso
 _ONE_ENGINE = "a pod is one engine on its own GPUs; raise the pool's replicas"
 _MEMORY = "the plan does not count the memory that it takes or frees"
 _CODE = "it loads code of its own into the engine, which no plan knows; build it into the image"
+_OPENS = "it opens endpoints that stop or rewrite the engine"
 _LAYOUT = "the plan counts on the engine's own layout of the KV cache"
 
 RESERVED: Mapping[str, str] = {
@@ -69,8 +72,10 @@ RESERVED: Mapping[str, str] = {
     "--hf-overrides": _SHAPE,
     "--host": _LISTENS,
     "--kv-sharing-fast-prefill": _LAYOUT,
-    "--logits-processors": _CODE,
+    "--io-processor-plugin": _CODE,
     "--kv-offloading-backend": "kvCache.offload is the engine's own tier in host memory",
+    "--log-config-file": _CODE,
+    "--logits-processors": _CODE,
     "--middleware": _CODE,
     "--mm-ipc-gpu-memory-gb": _MEMORY,
     "--model-class-overrides": _SHAPE,
@@ -78,10 +83,15 @@ RESERVED: Mapping[str, str] = {
     "--offload-group-size": _MEMORY,
     "--port": _LISTENS,
     "--prefill-context-parallel-size": "the plan does not divide the KV cache along the context",
+    "--profiler-config": _OPENS,
+    "--reasoning-parser-plugin": _CODE,
     "--root-path": _LISTENS,
     "--scheduler-cls": _CODE,
     "--shutdown-timeout": "it follows from the pod's grace period",
+    "--tool-parser-plugin": _CODE,
+    "--tool-server": "it runs tools for clients in the engine's pod or calls other hosts for them",
     "--uds": _LISTENS,
+    "--weight-transfer-config": _OPENS,
     "--worker-cls": _CODE,
     "--worker-extension-cls": _CODE,
 }
@@ -98,6 +108,21 @@ _RESERVED_BEGINNINGS: Mapping[str, str] = {
     "--ssl-": _LISTENS,
 }
 
+_CODE_KEYS = frozenset(
+    (
+        "ec_connector_module_path",
+        "inductor_passes",
+        "kv_connector_module_path",
+        "pylogging_config_file",
+        "reasoning_parser_plugin",
+        "tool_parser_plugin",
+        "worker_cls",
+        "worker_extension_cls",
+    )
+)
+"""Keys of JSON flags that name a file or a class which the engine imports."""
+_DUMMY = "the weights would be random numbers, and so would the answers"
+
 
 def objection(flag: str) -> str | None:
     """Return why a flag is not the user's to pass, with what to do instead; None when it is."""
@@ -108,3 +133,34 @@ def objection(flag: str) -> str | None:
     found = (why for start, why in _RESERVED_BEGINNINGS.items() if flag.startswith(start))
     why = next(found, None)
     return f"{why}; remove it" if why else None
+
+
+def value_objection(flag: str, path: Sequence[str], values: Sequence[str]) -> str | None:
+    """Return why a flag that is the user's may not have these values; None when it may.
+
+    `path` are the keys of a dotted form, `values` what is given, JSON for flags that take it.
+    """
+    if flag == "--load-format" and "dummy" in values:
+        return f"{_DUMMY}; remove it"
+    if flag == "--distributed-executor-backend" and any("." in value for value in values):
+        return f"{_CODE}; remove it"
+    found = {key.rstrip("+").replace("-", "_") for key in (*path, *_keys(values))}
+    named = sorted(found & _CODE_KEYS)
+    return f"{named[0]}: {_CODE}; remove it" if named else None
+
+
+def _keys(values: Sequence[str]) -> Iterator[str]:
+    """Yield every key inside of values that are JSON."""
+    waiting: list[Any] = []
+    for value in values:
+        try:
+            waiting.append(json.loads(value) if value.lstrip()[:1] in ("{", "[") else None)
+        except (ValueError, RecursionError):
+            continue  # the flag's own reader says that it is no JSON
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield from item
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
