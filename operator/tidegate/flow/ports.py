@@ -5,9 +5,10 @@ turn come from the shell's caches and cost no call; what is rare is asked for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from tidegate.core.admission import Rules
 from tidegate.core.nodes import GpuPod, NodeClassSetting
 from tidegate.facts.cache_config import CacheConfig
 
@@ -133,3 +134,4 @@ class Settings:
     operator_namespace: str = "tidegate-system"
     operator_pod_labels: Mapping[str, str] | None = None
     drift_limit_percent: float = 5.0
+    admission: Rules = field(default_factory=Rules)

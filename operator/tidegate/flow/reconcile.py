@@ -11,6 +11,7 @@ from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import checks, model_config, nodes, plan
+from tidegate.core.admission import held
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
@@ -90,7 +91,9 @@ class Work:
             ReadFailed: So did a read.
         """
         try:
+            held.require_readable(self.snapshot.document)
             spec = self.spec = llmdeployment.parse(self.snapshot.document).spec
+            held.require(spec, self.settings.admission)
             planned = self.plan = await self._plan(spec)
             decision = self.decision = self._decide(spec, planned)
             await self._write(spec, planned, decision)
@@ -175,6 +178,7 @@ class Work:
                 settings.operator_pod_labels,
             ),
         )
+        held.require_restricted(rendered)
         wanted = changes.find(snapshot, rendered, decision)
         if not wanted:
             self.memory.unchanging[snapshot.ref] = inputs

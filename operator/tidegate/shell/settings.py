@@ -1,13 +1,14 @@
 """The operator's own configuration: one YAML file, read at start, every key checked."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, ValidationError
 
 from tidegate.api.problems import problems
 from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
+from tidegate.core.admission import Enforcement, Rules
 from tidegate.core.nodes import NodeClassSetting
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.errors import Invalid, Problem
@@ -16,6 +17,14 @@ from tidegate.flow.ports import Settings
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Registry = Annotated[
+    str,
+    Field(
+        max_length=255,
+        pattern=r"^(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+:[0-9]+)"
+        r"(:[0-9]+)?(/[a-z0-9._-]+)*$",
+    ),
+]
 
 
 class DeclaredNodeClass(Wire):
@@ -40,6 +49,17 @@ class Scraper(Wire):
     """Labels of the pods."""
 
 
+class Admission(Wire):
+    """What is let in, beyond what can work."""
+
+    enforcement: Literal["Enforce", "Warn"] = "Enforce"
+    """What does not fit the nodes is refused, or let in with a warning and held."""
+    registries: Annotated[list[Registry], Field(max_length=64)] = []
+    """Hosts, or paths below a host, that engine images may come from; any when empty."""
+    digests_only: bool = False
+    """Engine images must name their digest."""
+
+
 class OperatorSettings(Wire):
     """Everything that the operator can be told."""
 
@@ -61,6 +81,8 @@ class OperatorSettings(Wire):
     """Labels of the operator's own pods; engines let no other pods of its namespace in."""
     budget_drift_percent: Annotated[float, Field(gt=0, le=100)] = 5.0
     """BudgetDrift is True where engines have more or less KV than was planned by over this."""
+    admission: Admission = Admission()
+    """What admission refuses."""
     leader_election: bool = True
     """Off only where a single process is certain, such as a test."""
 
@@ -82,6 +104,15 @@ class OperatorSettings(Wire):
             operator_namespace=self.namespace,
             operator_pod_labels=self.pod_labels,
             drift_limit_percent=self.budget_drift_percent,
+            admission=self.admission_rules(),
+        )
+
+    def admission_rules(self) -> Rules:
+        """Return the part that a review needs."""
+        return Rules(
+            enforcement=Enforcement(self.admission.enforcement),
+            registries=tuple(self.admission.registries),
+            digests_only=self.admission.digests_only,
         )
 
 
