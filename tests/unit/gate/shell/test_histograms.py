@@ -1,0 +1,40 @@
+"""The histograms count as the client library's own do."""
+
+import prometheus_client
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.gate.shell.histograms import Histogram
+
+BOUNDS = (0.1, 0.5, 1, 10)
+
+
+@given(st.lists(st.sampled_from([0, 0.05, 0.1, 0.3, 0.5, 1, 1.5, 10, 11, 1e9])))
+def test_it_says_what_the_client_library_says(values):
+    ours, theirs = prometheus_client.CollectorRegistry(), prometheus_client.CollectorRegistry()
+    fast = Histogram("seconds", "Some seconds.", ("model",), BOUNDS)
+    ours.register(fast)
+    slow = prometheus_client.Histogram(
+        "seconds", "Some seconds.", ("model",), buckets=BOUNDS, registry=theirs
+    )
+    for value in values:
+        fast.labels("m").observe(value)
+        slow.labels("m").observe(value)
+
+    def samples(registry):
+        return [
+            (sample.name, sample.labels, sample.value)
+            for family in registry.collect()
+            for sample in family.samples
+            if not sample.name.endswith("_created")
+        ]
+
+    assert samples(ours) == samples(theirs)
+
+
+def test_a_lump_counts_as_often_as_it_is_told():
+    histogram = Histogram("seconds", "Some seconds.", (), BOUNDS)
+    histogram.labels().observe(0.3, 8)
+
+    [family] = histogram.collect()
+    assert [sample.value for sample in family.samples] == [0, 8, 8, 8, 8, 8, 0.3 * 8]

@@ -1,0 +1,149 @@
+"""What is told of requests is counted, under labels that no client chooses."""
+
+import time
+
+import pytest
+from prometheus_client import generate_latest
+from tests.unit.gate.shell.documents import config_bytes
+from tests.unit.gate.shell.finished import finished
+
+from tidegate.api.gate_config import GateConfig
+from tidegate.gate.exchange import Ask, Caller, Outcome, Pod, Surface, Why
+from tidegate.gate.shell.metrics import Metrics
+from tidegate.gate.shell.telemetry import Telemetry
+
+POD = Pod("engine-1", "10.0.0.1", 8000, "unified", "aaaa", "s")
+
+
+def ask(model="qwen") -> Ask:
+    return Ask(
+        request_id="r-1",
+        surface=Surface.COMPLETIONS,
+        model=model,
+        caller=Caller("team-a", 5),
+        body=b"{}",
+        headers=(),
+        prompt_tokens=100,
+        output_limit=20,
+    )
+
+
+class Gate:
+    """A telemetry and what it shows."""
+
+    def __init__(self, *listeners) -> None:
+        self.metrics = Metrics()
+        self.telemetry = Telemetry(self.metrics, listeners)
+        self.telemetry.configure(GateConfig.model_validate_json(config_bytes()))
+
+    def value(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"tidegate_gate_{name}", labels)
+
+    def series(self) -> int:
+        text = generate_latest(self.metrics.registry).decode()
+        return sum(not line.startswith("#") for line in text.splitlines())
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "reason"),
+    [
+        ({}, "finished", ""),
+        ({"outcome": None, "status": 429, "why": Why.KV_BUDGET}, "refused", "kv-budget"),
+        ({"outcome": Outcome.DEADLINE, "why": Why.STALLED}, "deadline", "stalled"),
+        ({"outcome": Outcome.CLIENT_GONE}, "client-gone", ""),
+        ({"outcome": None, "status": 0}, "client-gone", ""),
+        ({"outcome": None, "shifted_to": "other"}, "shifted", ""),
+    ],
+)
+def test_each_request_is_counted_by_how_it_ended(gate, changes, outcome, reason):
+    gate.telemetry.finished(finished(**changes))
+    gate.telemetry.finished(finished(**changes))
+
+    labels = {"model": "qwen", "surface": "/v1/completions", "class": "5"}
+    assert gate.value("requests_total", **labels, outcome=outcome, reason=reason) == 2
+    assert gate.value("request_seconds_count", model="qwen", outcome=outcome) == 2
+
+
+def test_tokens_and_the_error_of_the_estimate_come_from_what_engines_counted(gate):
+    gate.telemetry.finished(finished())
+
+    kinds = {
+        kind: gate.value("tokens_total", model="qwen", kind=kind)
+        for kind in ("prompt", "cached", "output")
+    }
+    assert kinds == {"prompt": 100, "cached": 16, "output": 20}
+    assert gate.value("prompt_estimate_ratio_bucket", model="qwen", le="1.1") == 0
+    assert gate.value("prompt_estimate_ratio_bucket", model="qwen", le="1.2") == 1
+
+
+def test_a_request_without_usage_has_no_estimate_and_no_tokens(gate):
+    gate.telemetry.finished(finished(usage=None))
+
+    assert gate.value("prompt_estimate_ratio_count", model="qwen") is None
+    assert gate.value("tokens_total", model="qwen", kind="output") is None
+
+
+def test_names_that_clients_make_up_share_one_label(gate):
+    gate.telemetry.finished(finished(model="made-up-0", surface=""))
+    before = gate.series()
+    for number in range(1, 100):
+        gate.telemetry.finished(finished(model=f"made-up-{number}", surface=""))
+        gate.telemetry.admitted(ask(f"made-up-{number}"), 0.1)
+        gate.telemetry.pace(ask(f"made-up-{number}"), 1, 0.1)
+
+    assert (
+        gate.value(
+            "requests_total",
+            **{"model": "other", "surface": "other", "class": "5"},
+            outcome="finished",
+            reason="",
+        )
+        == 100
+    )
+    assert gate.series() - before < 60
+
+
+def test_lumps_of_tokens_count_for_each_token(gate):
+    gate.telemetry.pace(ask(), 10, 0.2)
+    gate.telemetry.pace(ask(), 0, 0.2)
+
+    assert gate.value("inter_token_seconds_count", model="qwen") == 10
+    assert gate.value("inter_token_seconds_sum", model="qwen") == pytest.approx(0.2)
+
+
+def test_seats_first_tokens_pairs_and_retries_are_counted(gate):
+    gate.telemetry.admitted(ask(), 0.3)
+    gate.telemetry.first_token(ask(), POD, 0.4)
+    gate.telemetry.prefilled(POD, 0.1)
+    gate.telemetry.transferred(POD, 0.05)
+    gate.telemetry.retried(POD, Outcome.UNREACHABLE)
+    gate.telemetry.connections(7)
+
+    assert gate.value("admitted_total", model="qwen") == 1
+    assert gate.value("queue_wait_seconds_sum", model="qwen") == 0.3
+    assert gate.value("ttft_seconds_sum", model="qwen") == 0.4
+    assert gate.value("prefill_step_seconds_count") == 1
+    assert gate.value("transfer_wait_seconds_count") == 1
+    assert gate.value("retries_total", outcome="unreachable") == 1
+    assert gate.value("client_connections") == 7
+
+
+def test_listeners_hear_of_each_request_that_is_over():
+    heard = []
+    Gate(heard.append).telemetry.finished(finished())
+
+    assert [request.request_id for request in heard] == ["r-1"]
+
+
+def test_what_is_told_for_each_token_costs_little(gate):
+    asked = ask()
+    started = time.perf_counter()
+    for _ in range(20_000):
+        gate.telemetry.pace(asked, 1, 0.02)
+
+    assert (time.perf_counter() - started) / 20_000 < 20e-6
