@@ -1,0 +1,60 @@
+"""What a pod's own metrics correct in the ledger: its size, and what the ledger does not see."""
+
+from math import isfinite
+
+from tidegate.gate.exchange import Scrape
+
+RUNNING_SCRAPES = 3
+"""Scrapes running that must agree before the ledger is doubted: one may fall between two steps."""
+STALE_INTERVALS = 3
+FIRST_INTERVAL_SECONDS = 0.5
+"""Scrapes come at most twice a second; until two were seen, that is the interval."""
+LARGEST_SHARE = 0.5
+"""At most this share of a pod is taken from the ledger."""
+NULL_BLOCKS = 1
+"""The engine keeps one block for itself."""
+
+
+class Correction:
+    """Blocks of one pod that the engine uses and the ledger does not know of."""
+
+    __slots__ = ("_excess", "_interval", "at", "blocks", "unseen")
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        """When the pod was last scraped."""
+        self.blocks: int | None = None
+        """Blocks that requests may take, as the engine says; None until it did."""
+        self.unseen = 0
+        """Blocks to leave out of the capacity."""
+        self._interval = FIRST_INTERVAL_SECONDS
+        self._excess: list[int] = []
+
+    def observe(self, scrape: Scrape, known_blocks: int) -> None:
+        """Compare what the engine uses with the blocks that the ledger knows to be in use."""
+        if self.at is not None and scrape.at > self.at:
+            self._interval += (scrape.at - self.at - self._interval) / 4
+        self.at = scrape.at
+        if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
+            self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
+        usage = scrape.kv_usage
+        if self.blocks is None or usage is None or not isfinite(usage) or not 0 <= usage <= 1:
+            self._excess.clear()
+            self.unseen //= 2
+            return
+        self._excess.append(round(usage * self.blocks) - known_blocks)
+        del self._excess[:-RUNNING_SCRAPES]
+        least = min(self._excess)
+        if least > 0 and len(self._excess) == RUNNING_SCRAPES:
+            self.unseen = min(least, int(self.blocks * LARGEST_SHARE))
+        elif self._excess[-1] <= 0:
+            self.unseen //= 2
+
+    def expire(self, now: float) -> bool:
+        """Go back to the ledger alone when the pod has not been scraped; tell whether it did."""
+        if self.at is None or now - self.at <= STALE_INTERVALS * self._interval:
+            return False
+        had = self.unseen > 0
+        self.unseen = 0
+        self._excess.clear()
+        return had

@@ -1,0 +1,58 @@
+"""What a request asks of the pods, and its place in the queue while it waits."""
+
+from collections.abc import Callable
+
+from tidegate.gate.exchange import Ask, Decided, Surface
+
+WITHOUT_KV = frozenset({Surface.TOKENIZE, Surface.MODELS})
+"""Surfaces that the engine answers without its KV cache."""
+
+
+class Demand:
+    """One request's demand; also the ticket that its client may give back.
+
+    `cost_tokens` is what it is expected to hold at its end: what fairness, the drain speed and
+    overtaking are counted in.
+    """
+
+    __slots__ = (
+        "_leave",
+        "ask",
+        "asked_at",
+        "cost_tokens",
+        "deadline",
+        "decided",
+        "expected_tokens",
+        "is_over",
+        "number",
+        "overtaken_tokens",
+        "prompt_tokens",
+        "start_tag",
+    )
+
+    def __init__(self, ask: Ask, expected_tokens: int, now: float, decided: Decided) -> None:
+        self.ask = ask
+        self.decided = decided
+        self.asked_at = now
+        self.prompt_tokens = 0 if ask.surface in WITHOUT_KV else ask.prompt_tokens
+        self.expected_tokens = expected_tokens
+        """Output tokens that one of its answers is expected to have."""
+        self.cost_tokens = self.prompt_tokens + ask.samples * expected_tokens
+        self.deadline = now
+        self.overtaken_tokens = 0
+        """Tokens that were admitted although they came after it."""
+        self.number = 0
+        self.start_tag = 0.0
+        self.is_over = True
+        """Whether it has been decided; False while it waits."""
+        self._leave: Callable[[Demand, float], None] | None = None
+
+    def waits(self, leave: Callable[["Demand", float], None]) -> None:
+        """Say what is to be done when its client goes before it is decided."""
+        self.is_over = False
+        self._leave = leave
+
+    def leave(self, now: float) -> None:
+        """The client is gone: take it out of the queue; no call of `decided` follows."""
+        if not self.is_over and self._leave is not None:
+            self._leave(self, now)

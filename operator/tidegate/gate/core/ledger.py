@@ -1,0 +1,278 @@
+"""Who holds what of which pod. Every change of a pod's book is made here, and undone by `close`."""
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+
+from tidegate.api.gate_config import GateConfig, PoolName, SliceConfig
+from tidegate.gate.core.blocks import BlockRule
+from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.lengths import remaining
+from tidegate.gate.core.pod_book import PodBook
+from tidegate.gate.exchange import Pod, Scrape
+
+LOOK_EVERY_TOKENS = 16
+"""A stream's growth is booked, and its speed sampled, once in so many tokens: one block of most."""
+
+
+class Entry:
+    """What one seat holds."""
+
+    __slots__ = (
+        "began_at",
+        "blocks",
+        "demand",
+        "failed",
+        "first_at",
+        "has_token",
+        "is_open",
+        "look_at",
+        "looked_at",
+        "looked_tokens",
+        "made_tokens",
+        "pod",
+        "prefill",
+        "prefill_blocks",
+        "prompt_waits_at",
+        "tokens",
+        "was_idle",
+    )
+
+    def __init__(self, demand: Demand, pod: PodBook, prefill: PodBook | None, now: float) -> None:
+        self.demand = demand
+        self.pod = pod
+        self.prefill = prefill
+        self.began_at = now
+        self.first_at = now
+        self.blocks = 0
+        self.prefill_blocks = 0
+        self.tokens = demand.cost_tokens
+        self.made_tokens = 0
+        self.look_at = LOOK_EVERY_TOKENS
+        self.looked_at = now
+        self.looked_tokens = 0
+        self.has_token = False
+        self.prompt_waits_at: PodBook | None = prefill or pod
+        self.was_idle = not pod.visits and (prefill is None or not prefill.visits)
+        self.is_open = True
+        self.failed: frozenset[str] = frozenset()
+        """Pods that failed this request before."""
+
+
+class Ledger:
+    """The books of all pods."""
+
+    def __init__(self) -> None:
+        self.books: dict[str, PodBook] = {}
+        self._slices: dict[str, SliceConfig] = {}
+        self._headroom = GateConfig.model_fields["headroom"].default
+        self._gates = 1
+        self._untimed: list[tuple[float, int, Entry]] = []
+        self._entries = 0
+
+    # The pods
+
+    def configure(self, config: GateConfig) -> None:
+        """Take the slices' numbers."""
+        self._slices = {part.name: part for part in config.slices}
+        self._headroom = config.headroom
+        for book in self.books.values():
+            book.belongs(self._slices.get(book.pod.slice_name))
+            book.settle(self._headroom, self._gates)
+
+    def share_with(self, gates: int) -> None:
+        """Take 1/N of every pod."""
+        self._gates = max(1, gates)
+        for book in self.books.values():
+            book.settle(self._headroom, self._gates)
+
+    def endpoints(self, pool: PoolName, pods: Sequence[Pod]) -> None:
+        """Open books of new pods, close those of pods that are gone and hold nothing."""
+        named = {pod.name: pod for pod in pods}
+        for name, book in list(self.books.items()):
+            if book.pod.pool == pool and name not in named:
+                book.is_present = False
+                self._forget(book)
+        for name, pod in named.items():
+            book = self.books.get(name) or PodBook(pod)
+            book.pod = pod
+            book.is_present = True
+            book.belongs(self._slices.get(pod.slice_name))
+            book.settle(self._headroom, self._gates)
+            self.books[name] = book
+
+    def observe(self, pod: str, scrape: Scrape) -> None:
+        """Correct a pod's book by its own metrics."""
+        book = self.books.get(pod)
+        if book is None:
+            return
+        known = book.reserved_blocks
+        if self._gates > 1:  # what the others hold is not known here, only what they may
+            known = max(known * self._gates, int(book.physical_blocks * self._headroom))
+        book.correction.observe(scrape, known)
+        book.settle(self._headroom, self._gates)
+
+    def load(self, pod: Pod) -> float:
+        """Return the share of a pod that is reserved."""
+        book = self.books.get(pod.name)
+        return book.load if book else 0.0
+
+    def pool(self, pool: PoolName) -> Iterable[PodBook]:
+        """The books of a pool's present pods."""
+        return (b for b in self.books.values() if b.is_present and b.pod.pool == pool)
+
+    def largest(self, pool: PoolName) -> Iterable[tuple[BlockRule, int]]:
+        """The block rules and sizes of the empty pods that there are or may be in a pool."""
+        for book in self.books.values():
+            if book.blocks is not None and book.pod.pool == pool:
+                yield book.blocks, book.physical_blocks
+        seen = {book.pod.slice_name for book in self.books.values()}
+        for part in self._slices.values():
+            if part.pool == pool and part.name not in seen:
+                yield BlockRule(part.groups), part.kv_blocks
+
+    # The seats
+
+    def open(self, demand: Demand, pod: PodBook, prefill: PodBook | None, now: float) -> Entry:
+        """Reserve what a request is expected to hold."""
+        entry = Entry(demand, pod, prefill, now)
+        samples = demand.ask.samples
+        if pod.blocks is not None:
+            entry.blocks = pod.blocks.of_request(
+                demand.prompt_tokens, demand.expected_tokens, samples
+            )
+        pod.reserved_blocks += entry.blocks
+        pod.reserved_tokens += entry.tokens
+        pod.sequences += samples
+        pod.waiting_sequences += samples
+        pod.visits += 1
+        if prefill is not None:
+            if prefill.blocks is not None:
+                entry.prefill_blocks = prefill.blocks.of(demand.prompt_tokens)
+            prefill.reserved_blocks += entry.prefill_blocks
+            prefill.reserved_tokens += demand.prompt_tokens
+            prefill.sequences += 1
+            prefill.visits += 1
+        self._await_prompt(entry, now)
+        return entry
+
+    def _await_prompt(self, entry: Entry, now: float) -> None:
+        """Add the prompt to the backlog of the pod that prefills it.
+
+        An answer that is not streamed tells nothing until it is whole: its prompt is taken to be
+        done when it should be. Where no speed is known it is not counted.
+        """
+        book = entry.prompt_waits_at
+        if book is None:
+            return
+        ask = entry.demand.ask
+        if entry.prefill is None and not ask.streams and entry.demand.expected_tokens:
+            speed = book.prefill.per_second
+            if speed is None:
+                entry.prompt_waits_at = None
+                return
+            due = now + (book.backlog_tokens + entry.demand.prompt_tokens) / speed
+            self._entries += 1
+            heappush(self._untimed, (due, self._entries, entry))
+        if not book.backlog_requests:
+            book.prefill.began(now)
+        book.backlog_requests += 1
+        book.backlog_tokens += entry.demand.prompt_tokens
+
+    def prompt_done(self, entry: Entry, now: float, *, is_reached: bool = True) -> None:
+        """Take a prompt out of the backlog; `is_reached` when it was prefilled."""
+        book = entry.prompt_waits_at
+        if book is None:
+            return
+        entry.prompt_waits_at = None
+        if is_reached:
+            book.prefill.reached(entry.demand.prompt_tokens, now)
+        book.backlog_tokens -= entry.demand.prompt_tokens
+        book.backlog_requests -= 1
+        if not book.backlog_requests:
+            book.prefill.rested()
+
+    def leave_prefill(self, entry: Entry, now: float, *, is_reached: bool = True) -> None:
+        """Give back a pair's prefill pod."""
+        book = entry.prefill
+        if book is None:
+            return
+        if entry.prompt_waits_at is book:
+            self.prompt_done(entry, now, is_reached=is_reached)
+        entry.prefill = None
+        book.reserved_blocks -= entry.prefill_blocks
+        book.reserved_tokens -= entry.demand.prompt_tokens
+        book.sequences -= 1
+        book.visits -= 1
+        entry.prefill_blocks = 0
+        self._forget(book)
+
+    def first_token(self, entry: Entry, now: float) -> None:
+        """The answer begins."""
+        if entry.has_token:
+            return
+        self.leave_prefill(entry, now)
+        self.prompt_done(entry, now)
+        entry.has_token = True
+        entry.first_at = entry.looked_at = now
+        entry.pod.waiting_sequences -= entry.demand.ask.samples
+
+    def look(self, entry: Entry, now: float) -> None:
+        """Follow a stream: book its growth, sample its speed."""
+        pod, demand = entry.pod, entry.demand
+        samples = demand.ask.samples
+        made = entry.made_tokens
+        if entry.has_token:
+            # Tokens that came with the first took no time of their own.
+            fresh = made - max(entry.looked_tokens, 1)
+            if fresh > 0 and now > entry.looked_at and entry.looked_tokens:
+                running = pod.sequences - pod.waiting_sequences
+                pod.time_per_token.add(running, (now - entry.looked_at) * samples / fresh)
+            entry.looked_at = now
+            entry.looked_tokens = made
+        entry.look_at = made + LOOK_EVERY_TOKENS * samples
+        each = -(-made // samples)
+        output = each + remaining(demand.expected_tokens, each, demand.ask.output_limit)
+        tokens = demand.prompt_tokens + samples * output
+        if tokens <= entry.tokens:
+            return
+        pod.reserved_tokens += tokens - entry.tokens
+        entry.tokens = tokens
+        if pod.blocks is not None:
+            blocks = pod.blocks.of_request(demand.prompt_tokens, output, samples)
+            pod.reserved_blocks += blocks - entry.blocks
+            entry.blocks = blocks
+
+    def close(self, entry: Entry, now: float, *, is_complete: bool) -> None:
+        """Give everything back; a second call does nothing."""
+        if not entry.is_open:
+            return
+        entry.is_open = False
+        pod = entry.pod
+        self.leave_prefill(entry, now, is_reached=is_complete)
+        self.prompt_done(entry, now, is_reached=is_complete)
+        samples = entry.demand.ask.samples
+        pod.reserved_blocks -= entry.blocks
+        pod.reserved_tokens -= entry.tokens
+        pod.sequences -= samples
+        if not entry.has_token:
+            pod.waiting_sequences -= samples
+        pod.visits -= 1
+        pod.stay.add(now - entry.began_at)
+        self._forget(pod)
+
+    def tick(self, now: float) -> None:
+        """Take prompts of whole answers as done in their time; drop corrections that are old."""
+        while self._untimed and self._untimed[0][0] <= now:
+            due, _, entry = heappop(self._untimed)
+            self.prompt_done(entry, due)
+            if entry.is_open and not entry.has_token:
+                entry.has_token = True
+                entry.pod.waiting_sequences -= entry.demand.ask.samples
+        for book in self.books.values():
+            if book.correction.expire(now):
+                book.settle(self._headroom, self._gates)
+
+    def _forget(self, book: PodBook) -> None:
+        """Drop the book of a pod that is gone and holds nothing more."""
+        if not book.is_present and not book.visits and self.books.get(book.pod.name) is book:
+            del self.books[book.pod.name]

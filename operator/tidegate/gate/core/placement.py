@@ -1,0 +1,185 @@
+"""Finding the pod, or the pair of pods, that can take a request now."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.api.gate_config import GateConfig, PoolName
+from tidegate.gate.core import rule
+from tidegate.gate.core.demand import WITHOUT_KV, Demand
+from tidegate.gate.core.ledger import Ledger
+from tidegate.gate.core.objectives import Objectives
+from tidegate.gate.core.pod_book import PodBook
+from tidegate.gate.exchange import Ask, Pod, Shift, Why
+
+Load = Callable[[Pod], float]
+NOBODY: frozenset[str] = frozenset()
+
+
+class Choosing(Protocol):
+    """Which pods come in question, in which order."""
+
+    def endpoints(self, pool: PoolName, pods: Sequence[Pod], now: float) -> None:
+        """Take the ready and terminating pods of a pool."""
+
+    def configure(self, config: GateConfig, now: float) -> None:
+        """Take a new configuration."""
+
+    def share(self, ask: Ask, config: GateConfig, wall: float) -> Shift | Why | None:
+        """Say whether this request is shed (`Why.SHED`) or shifted."""
+
+    def succeeded(self, pod: str, ttft_seconds: float | None, now: float) -> None:
+        """A pod answered well."""
+
+    def failed(self, pod: str, now: float) -> None:
+        """A pod failed."""
+
+    def is_ejected(self, pod: str, now: float) -> bool:
+        """Tell whether a pod is left out for its failures."""
+
+    def revisions(self, ask: Ask) -> list[str]:
+        """Revisions with a complete set of pods, the one that the dice chose first."""
+
+    def candidates(
+        self, pool: PoolName, revision: str, prefix: bytes, load: Load, now: float
+    ) -> list[Pod]:
+        """Pods in order of preference."""
+
+    def complete(self) -> Why | None:
+        """Say what is missing when no revision has ready pods in every pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request can go."""
+
+    pod: PodBook
+    prefill: PodBook | None = None
+
+
+class Placement:
+    """Tries the rule on the pods in question, best first."""
+
+    def __init__(self, ledger: Ledger, choice: Choosing, objectives: Objectives) -> None:
+        self._ledger = ledger
+        self._choice = choice
+        self._objectives = objectives
+        self._is_pair = False
+        self._may_skip_prefill = False
+        self._named: list[str] = []
+
+    def configure(self, config: GateConfig) -> None:
+        """Take the shape of the deployment."""
+        self._is_pair = config.is_pair
+        self._may_skip_prefill = config.decode_may_prefill
+        weighted = sorted(config.revisions, key=lambda revision: -revision.weight)
+        self._named = [revision.name for revision in weighted if revision.weight]
+
+    @property
+    def pools(self) -> Sequence[PoolName]:
+        """The pool that answers and the pool that prefills."""
+        return ("decode", "prefill") if self._is_pair else ("unified", "unified")
+
+    def missing(self) -> Why | None:
+        """Say what is missing to serve anything at all."""
+        why = self._choice.complete()
+        if why is Why.NO_PREFILL and self._may_skip_prefill:
+            return None
+        return why
+
+    def find(self, demand: Demand, now: float, barred: Collection[str] = NOBODY) -> Place | Why:
+        """Find a place, or say why the pod that was preferred has none."""
+        ask = demand.ask
+        why: Why | None = None
+        for revision in self._choice.revisions(ask):
+            found = self._in_revision(demand, revision, now, barred)
+            if isinstance(found, Place):
+                return found
+            why = why or found
+        if why is None and self._may_skip_prefill and self._is_pair:
+            for revision in self._named:
+                found = self.without_prefill(demand, revision, now, barred)
+                if isinstance(found, Place):
+                    return found
+                why = why or found
+        return why or self.missing() or Why.NO_ENDPOINTS
+
+    def _in_revision(
+        self, demand: Demand, revision: str, now: float, barred: Collection[str]
+    ) -> Place | Why | None:
+        if not self._is_pair:
+            return self._alone("unified", demand, revision, now, barred)
+        if demand.ask.surface in WITHOUT_KV or not demand.expected_tokens:
+            return self._alone("decode", demand, revision, now, barred)
+        return self._both(demand, revision, now, barred)
+
+    def without_prefill(
+        self, demand: Demand, revision: str, now: float, barred: Collection[str] = NOBODY
+    ) -> Place | Why | None:
+        """Find a decode pod that prefills for itself."""
+        return self._alone("decode", demand, revision, now, barred)
+
+    def prefill_of(
+        self, demand: Demand, revision: str, now: float, barred: Collection[str] = NOBODY
+    ) -> PodBook | Why | None:
+        """Find a prefill pod; None when none is in question."""
+        objectives = self._objectives
+        waited = now - demand.asked_at
+        refused: Why | None = None
+        for book in self._books("prefill", revision, demand.ask.prefix, now, barred):
+            if now < book.full_until:
+                why: Why | None = Why.KV_BUDGET
+            elif not book.visits:
+                return book
+            else:
+                why = rule.holds_prompt(book, demand) or rule.is_in_time(
+                    book, demand, objectives, waited
+                )
+            if why is None:
+                return book
+            refused = refused or why
+        return refused
+
+    def _both(
+        self, demand: Demand, revision: str, now: float, barred: Collection[str]
+    ) -> Place | Why | None:
+        prefill = self.prefill_of(demand, revision, now, barred)
+        if not isinstance(prefill, PodBook):
+            return prefill
+        refused: Why | None = None
+        for book in self._books("decode", revision, b"", now, barred):
+            why = self._answers(book, demand, now)
+            if why is None:
+                return Place(book, prefill)
+            refused = refused or why
+        return refused
+
+    def _alone(
+        self, pool: PoolName, demand: Demand, revision: str, now: float, barred: Collection[str]
+    ) -> Place | Why | None:
+        objectives = self._objectives
+        waited = now - demand.asked_at
+        refused: Why | None = None
+        for book in self._books(pool, revision, demand.ask.prefix, now, barred):
+            why = self._answers(book, demand, now)
+            if why is None and book.visits:
+                why = rule.is_in_time(book, demand, objectives, waited)
+            if why is None:
+                return Place(book)
+            refused = refused or why
+        return refused
+
+    def _answers(self, book: PodBook, demand: Demand, now: float) -> Why | None:
+        """Test a pod for the answer; one that is idle takes anything."""
+        if now < book.full_until:
+            return Why.KV_BUDGET
+        if not book.visits:
+            return None
+        return rule.has_room(book, demand, self._objectives)
+
+    def _books(
+        self, pool: PoolName, revision: str, prefix: bytes, now: float, barred: Collection[str]
+    ) -> list[PodBook]:
+        books, ledger = self._ledger.books, self._ledger
+        pods = self._choice.candidates(pool, revision, prefix, ledger.load, now)
+        return [books[pod.name] for pod in pods if pod.name in books and pod.name not in barred]

@@ -1,0 +1,63 @@
+"""The rule: whether a pod can take a request now, by KV, time to first token, number and pace."""
+
+from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.objectives import Objectives
+from tidegate.gate.core.pod_book import PodBook
+from tidegate.gate.exchange import Why
+
+FEED_SHARE = 0.5
+"""Share of the TTFT objective that a pod may have in unprefilled prompts before it gets more.
+
+The rest of the time requests wait in the gate, where a more urgent one can still go first.
+"""
+UNMEASURED_PROMPTS = 8
+"""Prompts that a pod may have in prefill while nothing is known of its speed."""
+
+
+def has_room(book: PodBook, demand: Demand, objectives: Objectives) -> Why | None:
+    """Test the pod that will hold the answer: KV blocks, sequences, time per output token."""
+    samples = demand.ask.samples
+    if book.blocks is None:
+        return Why.KV_BUDGET
+    blocks = book.blocks.of_request(demand.prompt_tokens, demand.expected_tokens, samples)
+    if book.reserved_blocks + blocks > book.capacity_blocks:
+        return Why.KV_BUDGET
+    sequences = book.sequences + samples
+    if sequences > book.sequences_limit:
+        return Why.MAX_SEQS
+    allowed = objectives.tpot_seconds
+    if allowed is not None and demand.expected_tokens:
+        predicted = book.time_per_token.at(sequences)
+        if predicted is not None and predicted > allowed:
+            return Why.TPOT_SLO
+    return None
+
+
+def is_in_time(
+    book: PodBook, demand: Demand, objectives: Objectives, waited_seconds: float
+) -> Why | None:
+    """Test the pod that will prefill the prompt: the predicted TTFT, waiting included."""
+    speed = book.prefill.per_second
+    if not speed:
+        return Why.TTFT_SLO if book.backlog_requests >= UNMEASURED_PROMPTS else None
+    slo = objectives.ttft_seconds
+    if slo is None:
+        return None
+    ahead = book.backlog_tokens / speed
+    if ahead > FEED_SHARE * slo:
+        return Why.TTFT_SLO
+    own = demand.prompt_tokens / speed
+    if waited_seconds + ahead + own > (objectives.allowed_ttft(own) or slo):
+        return Why.TTFT_SLO
+    return None
+
+
+def holds_prompt(book: PodBook, demand: Demand) -> Why | None:
+    """Test the prefill pod of a pair: blocks of the prompt, sequences."""
+    if book.blocks is None:
+        return Why.KV_BUDGET
+    if book.reserved_blocks + book.blocks.of(demand.prompt_tokens) > book.capacity_blocks:
+        return Why.KV_BUDGET
+    if book.sequences >= book.sequences_limit:
+        return Why.MAX_SEQS
+    return None

@@ -1,0 +1,97 @@
+"""What a pod was measured to do, by the gate's own clock."""
+
+from math import exp
+
+MEMORY_BUSY_SECONDS = 10.0
+"""Seconds of prefill that the speed looks back on."""
+ESTIMATE_WEIGHT_SECONDS = 0.5
+"""The plan's estimate of the speed weighs as much as so many seconds of prefill."""
+MEMORY_SAMPLES = 256
+"""Samples that the time per output token looks back on."""
+FEW_SAMPLES = 16
+MEMORY_VISITS = 64
+
+
+class PrefillSpeed:
+    """Prompt tokens that reached their first token per second in which any had not yet."""
+
+    __slots__ = ("_seconds", "_since", "_tokens", "per_second")
+
+    def __init__(self) -> None:
+        self._seconds = self._tokens = 0.0
+        self._since: float | None = None
+        self.per_second: float | None = None
+        """Tokens per second; None while neither planned nor measured."""
+
+    def guess(self, tokens_per_second: float) -> None:
+        """Take the plan's estimate, unless something is known already."""
+        if self.per_second is None:
+            self._seconds = ESTIMATE_WEIGHT_SECONDS
+            self._tokens = tokens_per_second * ESTIMATE_WEIGHT_SECONDS
+            self.per_second = tokens_per_second
+
+    def began(self, now: float) -> None:
+        """Count time from here on: a prompt waits where none did."""
+        self._since = now
+
+    def reached(self, prompt_tokens: int, now: float) -> None:
+        """A prompt has its first token."""
+        since = self._since
+        if since is None:
+            return
+        seconds = max(0.0, now - since)
+        self._since = since + seconds
+        keep = exp(-seconds / MEMORY_BUSY_SECONDS)
+        self._seconds = self._seconds * keep + seconds
+        self._tokens = self._tokens * keep + prompt_tokens
+        if self._seconds > 0 and self._tokens > 0:
+            self.per_second = self._tokens / self._seconds
+
+    def rested(self) -> None:
+        """No prompt waits any more."""
+        self._since = None
+
+
+class TimePerToken:
+    """Seconds per output token as a line over the number of requests that run."""
+
+    __slots__ = ("_cross", "_running", "_seconds", "_seen", "_square")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._running = self._seconds = self._square = self._cross = 0.0
+
+    def add(self, running: int, seconds: float) -> None:
+        """Take one sample: seconds per token while so many ran."""
+        self._seen += 1
+        weight = 1.0 / min(self._seen, MEMORY_SAMPLES)
+        self._running += (running - self._running) * weight
+        self._seconds += (seconds - self._seconds) * weight
+        self._square += (running * running - self._square) * weight
+        self._cross += (running * seconds - self._cross) * weight
+
+    def at(self, running: int) -> float | None:
+        """Predict the seconds per token with so many running; None where too little was seen."""
+        if self._seen < FEW_SAMPLES:
+            return None
+        variance = self._square - self._running * self._running
+        # One request more or less says nothing yet; its square tames a slope out of noise.
+        slope = max(0.0, self._cross - self._running * self._seconds) / (variance + 1.0)
+        return max(0.0, self._seconds + slope * (running - self._running))
+
+
+class Stay:
+    """How long requests stay on a pod: by Little's law its drain speed is what it holds / this."""
+
+    __slots__ = ("_seen", "seconds")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self.seconds: float | None = None
+        """Mean seconds from seat to end; None before the first end."""
+
+    def add(self, seconds: float) -> None:
+        """Take note of a visit that is over."""
+        self._seen += 1
+        mean = self.seconds or 0.0
+        self.seconds = mean + (seconds - mean) / min(self._seen, MEMORY_VISITS)
