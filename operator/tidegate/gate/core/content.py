@@ -1,0 +1,155 @@
+"""What of a request's body becomes the prompt: texts, token ids, messages, images."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tidegate.gate.core import faults
+from tidegate.gate.core.document import Document
+from tidegate.gate.exchange import Surface
+
+_LEADING_IDS = 256
+"""Token ids that tell how a prompt begins."""
+_EMBEDDING_INPUTS = 2048
+"""Texts that the OpenAI API takes in one request for embeddings; they hold no KV for long."""
+_SPOKEN = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal", "name")
+"""Fields of a message that templates write beside its content."""
+_UNSPOKEN = frozenset({"type", "id", "call_id", "status", "role", "image_url", "file_data", "url"})
+
+
+@dataclass(slots=True)
+class Content:
+    """A prompt's parts. `token_ids` counts those of all prompts, `beginning` spells the first."""
+
+    texts: list[str] = field(default_factory=list)
+    token_ids: int = 0
+    messages: int = 0
+    images: int = 0
+    prompts: int = 1
+    beginning: bytes = b""
+
+
+def of(document: Document, surface: Surface, most_prompts: int) -> Content:
+    """Collect what an engine makes the prompt of; raises `Fault` where there is none."""
+    content = Content()
+    if surface is Surface.RESPONSES:
+        _add_responses(document, content)
+    elif surface is Surface.CHAT or "messages" in document:
+        _add_chat(document, content)
+    elif surface is Surface.EMBEDDINGS:
+        _add_prompts(document, "input", max(most_prompts, _EMBEDDING_INPUTS), content)
+    else:
+        _add_prompts(document, "prompt", most_prompts, content)
+    return content
+
+
+def _add_chat(document: Document, content: Content) -> None:
+    messages = document.get("messages")
+    if type(messages) is not list or not messages:
+        raise faults.bad_request("messages must be a list with at least one message.", "messages")
+    _add_tools(document, content)
+    for message in messages:
+        if type(message) is not dict:
+            raise faults.bad_request("Each of messages must be an object.", "messages")
+        _add_message(message, content)
+
+
+def _add_message(message: Document, content: Content) -> None:
+    content.messages += 1
+    told = message.get("content")
+    if type(told) is str:
+        content.texts.append(told)
+    elif type(told) is list:
+        for part in told:
+            _add_part(part, content)
+    for name in _SPOKEN:
+        if name in message:
+            content.texts += _texts(message[name])
+
+
+def _add_part(part: Any, content: Content) -> None:
+    """Add a part of a message: text, or what a model sees or hears."""
+    if type(part) is str:
+        content.texts.append(part)
+        return
+    text = part.get("text") if type(part) is dict else None
+    if type(text) is str:
+        content.texts.append(text)
+    else:
+        content.images += 1
+
+
+def _add_responses(document: Document, content: Content) -> None:
+    asked = document.get("input")
+    if not asked or type(asked) not in (str, list):
+        raise faults.bad_request("input must be text or a list of items, not empty.", "input")
+    _add_tools(document, content)
+    if type(document.get("instructions")) is str:
+        content.messages += 1
+        content.texts.append(document["instructions"])
+    if type(asked) is str:
+        content.messages += 1
+        content.texts.append(asked)
+        return
+    for item in asked:
+        if type(item) is not dict:
+            raise faults.bad_request("Each item of input must be an object.", "input")
+        if "content" in item:
+            _add_message(item, content)
+        else:
+            content.messages += 1
+            content.texts += _texts(item)
+
+
+def _add_tools(document: Document, content: Content) -> None:
+    """Add the tools' descriptions: templates write them before the first message."""
+    for name in ("tools", "functions"):
+        if document.get(name):
+            content.texts.append(orjson.dumps(document[name]).decode())
+
+
+def _add_prompts(document: Document, field: str, most: int, content: Content) -> None:
+    asked = document.get(field)
+    if type(asked) is str:
+        content.texts.append(asked)
+        return
+    if type(asked) is not list or not asked:
+        raise faults.bad_request(
+            f"{field} must be text, token ids, or a list of those, not empty.", field
+        )
+    if type(asked[0]) is int:
+        _add_ids(asked, content)
+        return
+    content.prompts = len(asked)
+    if content.prompts > most:
+        raise faults.bad_request(
+            f"{field} may hold at most {most} prompts, not {content.prompts}.", field
+        )
+    for prompt in asked:
+        if type(prompt) is str:
+            content.texts.append(prompt)
+        elif type(prompt) is list:
+            _add_ids(prompt, content)
+        else:
+            raise faults.bad_request(f"{field} must hold texts or lists of token ids.", field)
+
+
+def _add_ids(ids: list[Any], content: Content) -> None:
+    content.token_ids += len(ids)
+    if not content.beginning:
+        content.beginning = orjson.dumps(ids[:_LEADING_IDS])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts inside of a value, names and addresses left out."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is str:
+            yield item
+        elif type(item) is list:
+            waiting += reversed(item)
+        elif type(item) is dict:
+            waiting += [inner for key, inner in item.items() if key not in _UNSPOKEN]

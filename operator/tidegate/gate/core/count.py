@@ -1,0 +1,95 @@
+"""How many tokens a prompt has, estimated from its characters and learned from real answers.
+
+A gate has no tokenizer: they are large, slow beside everything else that it does, and one for
+each model. It serves one model, so that all its names share what is learned. Prompts of token ids
+are not estimated at all.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidegate.gate.exchange import Ask, Script, Usage
+
+_TOKENS_PER_CHARACTER = {Script.LATIN: 1 / 4.0, Script.CJK: 1 / 1.5, Script.CODE: 1 / 3.0}
+"""Common for vocabularies of 100,000 tokens and more; only until the first answers."""
+_TOKENS_PER_MESSAGE = 5.0
+"""Role, separators and newline of the usual chat templates: 3 to 7."""
+_TOKENS_PER_IMAGE = 1024.0
+"""Vision models take 256 to 4,000 for a photograph."""
+_SLOWEST_RATE = 0.05
+"""An answer weighs this much once twenty are known."""
+_LARGEST_STEP = 2.0
+"""One answer moves a ratio by this factor at most: nobody bends it by one odd request."""
+_ERROR_RATE = 0.02
+
+
+class _Part(StrEnum):
+    """What a prompt's tokens come from, beside its text."""
+
+    MESSAGE = "message"
+    IMAGE = "image"
+
+
+@dataclass(slots=True)
+class _Ratio:
+    """Tokens in one unit: a running mean that starts from a guess."""
+
+    tokens: float
+    least: float
+    most: float
+    answers: int = 0
+
+    def learn(self, tokens: float) -> None:
+        self.answers += 1
+        rate = max(_SLOWEST_RATE, 1 / (self.answers + 1))
+        told = min(max(tokens, self.tokens / _LARGEST_STEP), self.tokens * _LARGEST_STEP)
+        mean = self.tokens + rate * (told - self.tokens)
+        self.tokens = min(max(mean, self.least), self.most)
+
+
+class Counts:
+    """Estimates prompts' tokens, and learns from what the engine counted."""
+
+    def __init__(self) -> None:
+        self._ratios: dict[StrEnum, _Ratio] = {
+            script: _Ratio(tokens, 1 / 32, 4.0) for script, tokens in _TOKENS_PER_CHARACTER.items()
+        }
+        self._ratios[_Part.MESSAGE] = _Ratio(_TOKENS_PER_MESSAGE, 0.5, 1000.0)
+        self._ratios[_Part.IMAGE] = _Ratio(_TOKENS_PER_IMAGE, 16.0, 32768.0)
+        self._error: float | None = None
+
+    def estimate(self, characters: int, script: Script, messages: int, images: int) -> int:
+        """Return the tokens of so much text in so many messages, with so many images."""
+        ratios = self._ratios
+        tokens = characters * ratios[script].tokens
+        if messages:
+            tokens += messages * ratios[_Part.MESSAGE].tokens
+        if images:
+            tokens += images * ratios[_Part.IMAGE].tokens
+        return max(1, round(tokens))
+
+    def learn(self, ask: Ask, usage: Usage) -> None:
+        """Correct the ratio that most of the prompt's tokens were estimated by."""
+        if usage.prompt_tokens <= 0 or not (ask.characters or ask.images):
+            return
+        miss = abs(ask.prompt_tokens - usage.prompt_tokens) / usage.prompt_tokens
+        self._error = (
+            miss if self._error is None else self._error + _ERROR_RATE * (miss - self._error)
+        )
+        amounts: dict[StrEnum, int] = {
+            ask.script: ask.characters,
+            _Part.MESSAGE: ask.messages,
+            _Part.IMAGE: ask.images,
+        }
+        parts = {part: amount * self._ratios[part].tokens for part, amount in amounts.items()}
+        largest = max(parts, key=parts.__getitem__)
+        others = sum(parts.values()) - parts[largest]
+        self._ratios[largest].learn((usage.prompt_tokens - others) / amounts[largest])
+
+    def estimate_error(self) -> float | None:
+        """Return the mean miss of late estimates as a share of the truth; None before any."""
+        return self._error
+
+    def tokens_per_character(self, script: Script) -> float:
+        """Return what is believed of a kind of text."""
+        return self._ratios[script].tokens

@@ -1,0 +1,42 @@
+"""Which paths the gate serves, and by which method."""
+
+from tidegate.gate.exchange import Refusal, Surface, Why
+
+_BY_PATH = {surface.value: surface for surface in Surface}
+_ONE_MODEL = Surface.MODELS.value + "/"
+_GENERATING = frozenset({Surface.COMPLETIONS, Surface.CHAT, Surface.RESPONSES})
+
+
+def of(path: str) -> Surface | None:
+    """Return what a path asks for; None where the gate serves nothing.
+
+    A path has to be spelled as OpenAI spells it: an engine may take `//v1` or `%76` for the same,
+    and the gate would not know what it lets through.
+    """
+    surface = _BY_PATH.get(path)
+    if surface is None and path.startswith(_ONE_MODEL) and len(path) > len(_ONE_MODEL):
+        return Surface.MODELS
+    return surface
+
+
+def method(surface: Surface) -> str:
+    """Return the only method that a surface takes."""
+    return "GET" if surface is Surface.MODELS else "POST"
+
+
+def generates(surface: Surface) -> bool:
+    """Tell whether an answer has tokens that the engine makes one by one."""
+    return surface in _GENERATING
+
+
+def judge(asked: str, path: str) -> Refusal | None:
+    """Return why a method and path are not served, or None."""
+    surface = of(path)
+    if surface is None:
+        served = ", ".join(_BY_PATH)
+        return Refusal(404, Why.NOT_FOUND, f"There is nothing at this path. Served: {served}.")
+    allowed = method(surface)
+    if asked != allowed:
+        message = f"{surface.value} takes {allowed} only."
+        return Refusal(405, Why.METHOD, message, allow=allowed)
+    return None
