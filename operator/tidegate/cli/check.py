@@ -1,105 +1,151 @@
-"""`tidegate check`: the admission verdict on a resource, for CI and GitOps."""
+"""`tidegate check`: the admission verdict on resources, for CI and GitOps."""
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from tidegate.api.llmdeployment import LLMDeployment
-from tidegate.api.reasons import Reason
-from tidegate.cli import REFUSED, documents, options
-from tidegate.core import checks
-from tidegate.core.checks import Severity, Verdict
-from tidegate.core.nodes import Node
-from tidegate.errors import Refused, Wait
+from tidegate.cli import (
+    REFUSED,
+    WRONG_USAGE,
+    check_answer,
+    check_facts,
+    check_github,
+    check_nodes,
+    check_sarif,
+    check_sources,
+    check_text,
+    documents,
+    files,
+    options,
+)
+from tidegate.cli.check_answer import Answer
+from tidegate.cli.check_facts import Texts
+from tidegate.cli.check_sources import Source, Sources
+from tidegate.core import model_config
+from tidegate.core.admission import Facts, Memo, paths, review
+from tidegate.core.nodes import Node, NodeClassSetting
+from tidegate.flow.ports import Settings
 
-_MARKS = {
-    Severity.REFUSE: ("refused", "red"),
-    Severity.WARN: ("warning", "yellow"),
-    Severity.INFORM: ("note", "cyan"),
-}
+_FORMS = ("text", "json", "yaml", "sarif", "github")
 
 
 @click.command("check", short_help="Say whether a resource is good, and what to change.")
-@click.option("-f", "--filename", required=True, help="File with LLMDeployments; - for stdin.")
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    multiple=True,
+    required=True,
+    help="File or folder with LLMDeployments, - for stdin; may be repeated.",
+)
 @options.where_it_runs
+@click.option("--cluster", is_flag=True, help="Nodes and ConfigMaps of the kubeconfig's cluster.")
+@click.option("--context", help="Context of the kubeconfig, for --cluster.")
+@click.option("--settings", "settings_file", help="The operator's settings, for their rules.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on a warning, too.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
+@click.option("-o", "--output", type=click.Choice(_FORMS), default="text", show_default=True)
 def command(
-    filename: str,
+    filenames: tuple[str, ...],
     nodes_file: str | None,
     products: tuple[str, ...],
     config_file: str | None,
+    cluster: bool,
+    context: str | None,
+    settings_file: str | None,
     strict: bool,
     output: str,
 ) -> None:
-    """Say whether a resource is good: every fault, warning and cost, with the nearest change.
+    """Say what admission says: every fault, warning and cost, with the nearest change.
 
-    Exits with 1 when it is refused.
+    Without --gpu, --nodes or --cluster it is not known whether anything fits, and that is a
+    warning. Other kinds in the files are passed over; ConfigMaps, Services and workloads beside a
+    resource are looked at where it names them or shares labels with them.
 
-    Example: tidegate check -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3
+    Exits with 1 when a resource is refused, with 2 when something cannot be read.
+
+    Examples: tidegate check -f llmd.yaml --gpu NVIDIA-H100-80GB-HBM3;
+    kustomize build . | tidegate check -f - --cluster; tidegate check -f clusters/ -o github
     """
-    found = documents.deployments(filename)
-    nodes = documents.nodes_of(nodes_file, products)
-    answers = [(d, _verdicts(d, nodes, beside, config_file)) for d, beside in found]
-    if output == "table":
-        for deployment, verdicts in answers:
-            _print(deployment.metadata["name"], verdicts)
-    else:
-        documents.print_documents([_wire(*answer) for answer in answers], output)
-    grave = {Severity.REFUSE, Severity.WARN} if strict else {Severity.REFUSE}
-    if any(verdict.severity in grave for _, verdicts in answers for verdict in verdicts):
+    if cluster and (nodes_file or products):
+        raise click.UsageError("give --cluster, --nodes or --gpu, one of them")
+    found = check_sources.read(filenames)
+    check_sources.require_deployments(filenames, found)
+    settings = _settings(settings_file)
+    nodes, texts = _world(found, nodes_file, products, cluster, context, settings.node_classes)
+    known = Facts(
+        nodes=tuple(nodes) if nodes is not None else None,
+        model_config=_config(config_file),
+        rules=settings.admission,
+    )
+    memo = Memo()
+    answers = [
+        Answer(source, review(None, source.document, facts, memo))
+        for source in found.deployments
+        for facts in [check_facts.of(source, found.documents, known, texts)]
+    ]
+    _print(answers, output)
+    for problem in found.unreadable:
+        click.echo(f"tidegate: {problem}", err=True)
+    if found.unreadable:
+        raise click.exceptions.Exit(WRONG_USAGE)
+    if not check_answer.is_good(answers, strict=strict):
         raise click.exceptions.Exit(REFUSED)
 
 
-def _verdicts(
-    deployment: LLMDeployment, nodes: list[Node], beside: list[Any], config_file: str | None
-) -> list[Verdict]:
-    try:
-        config = documents.config_of(deployment.spec.model, beside, config_file)
-    except (Refused, Wait) as refusal:
-        field = getattr(refusal, "field", "spec.model.configRef")
-        return [Verdict(Reason(refusal.reason), Severity.REFUSE, refusal.message, field)]
-    return checks.check_spec(deployment.spec, config, nodes)[1]
+def _world(
+    found: Sources,
+    nodes_file: str | None,
+    products: Sequence[str],
+    cluster: bool,
+    context: str | None,
+    classes: Sequence[NodeClassSetting],
+) -> tuple[list[Node] | None, Texts]:
+    """Return the nodes, None where nothing says which, and what the cluster knows of configs."""
+    if cluster:
+        from tidegate.cli import check_cluster
+
+        read, texts = check_cluster.ask(context, _config_names(found.deployments))
+        return check_nodes.read(read, classes), texts
+    if nodes_file is not None and not products:
+        return check_nodes.of_file(nodes_file, classes), {}
+    if nodes_file is None and not products:
+        return None, {}
+    return documents.nodes_of(nodes_file, products), {}
 
 
-def _wire(deployment: LLMDeployment, verdicts: list[Verdict]) -> dict[str, Any]:
-    return {
-        "name": deployment.metadata["name"],
-        "allowed": not _has(verdicts, Severity.REFUSE),
-        "verdicts": [verdict.wire() for verdict in verdicts],
-    }
+def _config_names(deployments: Sequence[Source]) -> Iterator[tuple[str, str, str]]:
+    """Yield the ConfigMaps that resources name, as they are written."""
+    for source in deployments:
+        ref = paths.value(source.document, ("spec", "model", "configRef"))
+        name, key = (paths.value(ref, (part,)) for part in ("name", "key"))
+        if isinstance(name, str) and isinstance(key, str):
+            yield source.namespace, name, key
 
 
-def _print(name: str, verdicts: list[Verdict]) -> None:
-    for severity in Severity:
-        for verdict in verdicts:
-            if verdict.severity is severity:
-                _print_verdict(verdict)
-    counts = [(mark, _count(verdicts, severity)) for severity, (mark, _) in _MARKS.items()]
-    told = ", ".join(f"{count} {mark}{_plural(mark, count)}" for mark, count in counts if count)
-    answer = "refused" if _has(verdicts, Severity.REFUSE) else "allowed"
-    colour = "red" if answer == "refused" else "green"
-    click.echo(f"{name}: {click.style(answer, fg=colour, bold=True)}{f' ({told})' if told else ''}")
+def _config(path: str | None) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    return model_config.parse(files.read(path, "--config"), f"--config {path}")
 
 
-def _print_verdict(verdict: Verdict) -> None:
-    mark, colour = _MARKS[verdict.severity]
-    where = " on ".join(part for part in (verdict.pool, verdict.node_class) if part)
-    head = f"{mark}: {verdict.reason}"
-    place = ", ".join(part for part in (where, verdict.field) if part)
-    click.echo(f"{click.style(head, fg=colour, bold=True)}{f' ({place})' if place else ''}")
-    click.echo(f"  {verdict.message}")
-    for change in verdict.changes:
-        click.echo(f"  → {change}")
+def _settings(path: str | None) -> Settings:
+    if path is None:
+        return Settings()
+    from tidegate.shell import settings
+
+    return settings.load(Path(path)).for_pass()
 
 
-def _has(verdicts: list[Verdict], severity: Severity) -> bool:
-    return _count(verdicts, severity) > 0
-
-
-def _count(verdicts: list[Verdict], severity: Severity) -> int:
-    return sum(verdict.severity is severity for verdict in verdicts)
-
-
-def _plural(mark: str, count: int) -> str:
-    return "s" if count > 1 and mark != "refused" else ""
+def _print(answers: Sequence[Answer], form: str) -> None:
+    if form == "text":
+        check_text.show(answers)
+    elif form == "github":
+        for line in check_github.lines(answers):
+            click.echo(line)
+    elif form == "sarif":
+        click.echo(json.dumps(check_sarif.document(answers), indent=2))
+    elif answers:
+        documents.print_documents([answer.wire() for answer in answers], form)

@@ -214,7 +214,7 @@ def test_a_bug_is_one_line_and_its_trace_is_there_with_debug(monkeypatch, call):
         raise KeyError("x")
 
     monkeypatch.setattr("tidegate.cli.documents.deployments", broken)
-    arguments = ["check", "-f", EXAMPLE, "--gpu", H100]
+    arguments = ["render", "-f", EXAMPLE, "--gpu", H100]
     told = "tidegate: a bug of Tidegate: KeyError: 'x'; run with --debug for the trace\n"
 
     assert call(*arguments) == (2, "", told)

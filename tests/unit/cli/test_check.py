@@ -50,7 +50,7 @@ def test_a_refused_resource_exits_with_1_and_tells_every_fault_with_its_change()
     code, out, _ = run(changed(kvCache={"dtype": "fp3"}, pools={"unified": {"tensorParallel": 3}}))
 
     assert code == 1
-    assert "refused: KVDtypeUnsupported (spec.kvCache.dtype)" in out
+    assert "refused: KVDtypeUnsupported (spec.kvCache.dtype = 'fp3')" in out
     assert "→ kvCache.dtype fp8 mends this one" in out
     assert "refused: ParallelismInvalid" in out
     assert out.splitlines()[-1] == "chat: refused (2 refused)"
@@ -85,8 +85,21 @@ def test_a_model_that_nobody_knows_is_refused_with_the_way_out():
     assert "model.configRef" in out
 
 
-def test_what_cannot_be_read_is_wrong_usage():
+def test_a_spec_of_the_wrong_form_is_refused_as_the_webhook_refuses_it():
     code, out, err = run(changed(engine={"maxModelLen": "long"}))
 
-    assert (code, out) == (2, "")
-    assert err.startswith("tidegate: spec.engine.maxModelLen")
+    assert (code, err) == (1, "")
+    assert "refused: InvalidSpec (spec.engine.maxModelLen = 'long')" in out
+
+
+def test_what_cannot_be_read_is_wrong_usage():
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate", "check", "-f", "-"],
+        input="a: [",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tidegate: -: cannot be read")
