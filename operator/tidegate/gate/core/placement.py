@@ -65,15 +65,28 @@ class Placement:
         self._choice = choice
         self._objectives = objectives
         self._is_pair = False
-        self._may_skip_prefill = False
+        self.may_skip_prefill = False
         self._named: list[str] = []
 
     def configure(self, config: GateConfig) -> None:
         """Take the shape of the deployment."""
         self._is_pair = config.is_pair
-        self._may_skip_prefill = config.decode_may_prefill
+        self.may_skip_prefill = config.decode_may_prefill
         weighted = sorted(config.revisions, key=lambda revision: -revision.weight)
         self._named = [revision.name for revision in weighted if revision.weight]
+
+    def books(self) -> tuple[list[PodBook], list[PodBook]]:
+        """Return the books of the pods that answer, and of those that prefill."""
+        answer_pool, prompt_pool = self.pools
+        answer = list(self._ledger.pool(answer_pool))
+        if answer_pool == prompt_pool:
+            return answer, answer
+        return answer, list(self._ledger.pool(prompt_pool)) or answer
+
+    def prefill_tokens_per_second(self) -> float | None:
+        """Return the median speed of the pods that prefill; None while unknown."""
+        speeds = sorted(s for book in self.books()[1] if (s := book.prefill.per_second))
+        return speeds[len(speeds) // 2] if speeds else None
 
     @property
     def pools(self) -> Sequence[PoolName]:
@@ -83,7 +96,7 @@ class Placement:
     def missing(self) -> Why | None:
         """Say what is missing to serve anything at all."""
         why = self._choice.complete()
-        if why is Why.NO_PREFILL and self._may_skip_prefill:
+        if why is Why.NO_PREFILL and self.may_skip_prefill:
             return None
         return why
 
@@ -96,7 +109,7 @@ class Placement:
             if isinstance(found, Place):
                 return found
             why = why or found
-        if why is None and self._may_skip_prefill and self._is_pair:
+        if why is None and self.may_skip_prefill and self._is_pair:
             for revision in self._named:
                 found = self.without_prefill(demand, revision, now, barred)
                 if isinstance(found, Place):

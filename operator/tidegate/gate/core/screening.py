@@ -1,0 +1,73 @@
+"""What is decided of a request before any pod is looked at."""
+
+from tidegate.api.gate_config import GateConfig
+from tidegate.gate.core import denials
+from tidegate.gate.core.demand import WITHOUT_KV, Demand
+from tidegate.gate.core.fair_share import FairShare
+from tidegate.gate.core.ledger import Ledger
+from tidegate.gate.core.placement import Choosing, Placement
+from tidegate.gate.core.turnaway import Turnaway
+from tidegate.gate.exchange import Refusal, Shift, Why
+
+
+class Screening:
+    """Shares set from outside, pods that are missing, what never fits, the tenant's limit."""
+
+    def __init__(
+        self,
+        choice: Choosing,
+        placement: Placement,
+        ledger: Ledger,
+        shares: FairShare,
+        turnaway: Turnaway,
+    ) -> None:
+        self._choice = choice
+        self._placement = placement
+        self._ledger = ledger
+        self._shares = shares
+        self._turnaway = turnaway
+
+    def screen(
+        self, demand: Demand, config: GateConfig, gates: int, now: float, wall: float
+    ) -> Refusal | Shift | None:
+        """Return the answer of a request that needs no seat here; None for all others."""
+        share = self._choice.share(demand.ask, config, wall)
+        if isinstance(share, Shift):
+            return share
+        if share is Why.SHED:
+            reason = config.shed.reason if config.shed else ""
+            return self._turnaway.contended(demand, Why.SHED, now, reason)
+        missing = self._placement.missing()
+        if missing is not None:
+            return self._turnaway.unavailable(missing, now)
+        return self._too_long(demand) or self._over_limit(demand, config, gates, now)
+
+    def _too_long(self, demand: Demand) -> Refusal | None:
+        """Refuse what no empty pod could hold: the prompt, and one token of each answer."""
+        ask = demand.ask
+        if ask.surface in WITHOUT_KV:
+            return None
+        largest: tuple[int, int] | None = None
+        for blocks, room in self._ledger.largest(self._placement.pools[0]):
+            needed = blocks.of_request(demand.prompt_tokens, 1, ask.samples)
+            if needed <= room:
+                return None
+            if largest is None or room > largest[1]:
+                largest = (needed, room)
+        if largest is None:
+            return None
+        return denials.too_long(demand.prompt_tokens, ask.samples, *largest)
+
+    def _over_limit(
+        self, demand: Demand, config: GateConfig, gates: int, now: float
+    ) -> Refusal | None:
+        """Refuse a tenant that holds its limit; one that holds nothing may always have one."""
+        caller = demand.ask.caller
+        limit = caller.tokens_in_flight or config.limits.tenant_tokens_in_flight
+        if limit is None:
+            return None
+        held = self._shares.of(caller.tenant).tokens_in_flight
+        if not held or held + demand.cost_tokens <= limit / gates:
+            return None
+        detail = f"They hold {held} of {limit // gates} tokens in this gate."
+        return self._turnaway.contended(demand, Why.TENANT_SHARE, now, detail)

@@ -1,0 +1,25 @@
+"""The core's state as it is shown."""
+
+from collections.abc import Sequence
+
+from tidegate.api.gate_config import GateConfig, ShedShare, ShiftShare
+from tidegate.gate.core.queue import Queue
+from tidegate.gate.exchange import PodView, View
+
+
+def view(config: GateConfig | None, pods: Sequence[PodView], queue: Queue, wall: float) -> View:
+    """Put the parts together; `wall` is seconds since 1970."""
+    return View(
+        pods=pods,
+        queued=len(queue),
+        queued_by_priority=queue.by_priority(),
+        shed_percent=_percent(config.shed if config else None, wall),
+        shift_percent=_percent(config.shift if config else None, wall),
+    )
+
+
+def _percent(share: ShedShare | ShiftShare | None, wall: float) -> float:
+    """Return a share's percent, 0 once it has lapsed."""
+    if share is None or (share.until is not None and wall >= share.until.timestamp()):
+        return 0.0
+    return float(share.percent)

@@ -1,0 +1,157 @@
+"""Where requests wait for a pod: who comes in, who is next, who has waited too long."""
+
+from collections.abc import Callable
+
+from tidegate.api.gate_config import Limits
+from tidegate.gate.core import outlook
+from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.fair_share import FairShare
+from tidegate.gate.core.ledger import Ledger
+from tidegate.gate.core.objectives import Objectives
+from tidegate.gate.core.placement import Place, Placement
+from tidegate.gate.core.queue import Queue
+from tidegate.gate.core.turnaway import Turnaway
+from tidegate.gate.exchange import Why
+
+LOOK = 4
+"""Waiting requests that are tried at each event: the first may need more room than the next."""
+
+Take = Callable[[Demand, Place, float], None]
+
+
+class WaitingRoom:
+    """The queue and its rules; `take` seats a request."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        placement: Placement,
+        ledger: Ledger,
+        objectives: Objectives,
+        shares: FairShare,
+        turnaway: Turnaway,
+        take: Take,
+    ) -> None:
+        self._queue = queue
+        self._placement = placement
+        self._ledger = ledger
+        self._objectives = objectives
+        self._shares = shares
+        self._turnaway = turnaway
+        self._take = take
+        self._limits = Limits()
+        self._blocked_by = Why.KV_BUDGET
+        self._is_dispatching = False
+        self._may_seat_more = False
+
+    def configure(self, limits: Limits) -> None:
+        """Take the bounds of the queue."""
+        self._limits = limits
+
+    def enter(self, demand: Demand, now: float) -> None:
+        """Seat a request, or let it wait if it would still be in time, or turn it away."""
+        why = self._blocked_by
+        if not self._queue:
+            place = self._placement.find(demand, now)
+            if isinstance(place, Place):
+                self._shares.tag(demand)
+                self._seat(demand, place, now)
+                return
+            why = place
+        allowed = self._allowed_seconds(demand, why)
+        if allowed is None:
+            demand.decided(self._turnaway.contended(demand, why, now))
+        elif self._make_room(demand, now):
+            demand.deadline = now + allowed
+            demand.waits(self._left)
+            self._shares.tag(demand)
+            self._queue.push(demand)
+            self.dispatch(now)
+        else:
+            full = Why.QUEUE_FULL if self._limits.max_queue else why
+            demand.decided(self._turnaway.contended(demand, full, now))
+
+    def dispatch(self, now: float) -> None:
+        """Seat whoever waits and has room now.
+
+        Those who are told may come back in here: then the loop goes round once more.
+        """
+        self._may_seat_more = True
+        if self._is_dispatching or not self._queue:
+            return
+        self._is_dispatching = True
+        try:
+            while self._may_seat_more and self._queue:
+                self._may_seat_more = False
+                self._seat_first(now)
+        finally:
+            self._is_dispatching = False
+
+    def expire(self, now: float) -> None:
+        """Turn away those who have waited too long."""
+        for demand in self._queue.expired(now):
+            self._drop(demand, Why.QUEUE_TIMEOUT, now)
+
+    def _allowed_seconds(self, demand: Demand, why: Why) -> float | None:
+        """Return how long a request may wait; None when it would wait longer than that."""
+        answer, prompt = self._placement.books()
+        allowed = outlook.may_wait_seconds(
+            demand, prompt, self._objectives, self._limits.queue_timeout
+        )
+        caller = demand.ask.caller
+        ahead = self._queue.ahead(caller.priority, caller.tenant)
+        wait = outlook.wait_seconds(why, demand, ahead, answer, prompt)
+        return None if wait > allowed else allowed
+
+    def _make_room(self, demand: Demand, now: float) -> bool:
+        """Tell whether one more may wait; the newest of a lower class makes place for it."""
+        if len(self._queue) < self._limits.max_queue:
+            return True
+        weaker = self._queue.newest_below(demand.ask.caller.priority)
+        if weaker is None:
+            return False
+        self._drop(weaker, Why.QUEUE_FULL, now)
+        return True
+
+    def _left(self, demand: Demand, now: float) -> None:
+        """The client of a waiting request is gone."""
+        self._queue.remove(demand)
+        self._shares.give_up(demand)
+        self.dispatch(now)
+
+    def _drop(self, demand: Demand, why: Why, now: float) -> None:
+        self._queue.remove(demand)
+        self._shares.give_up(demand)
+        demand.decided(self._turnaway.late(demand, why, now))
+
+    def _seat_first(self, now: float) -> None:
+        """Try the first few that wait.
+
+        One that does not fit may be overtaken by as many tokens as it asks for itself; from then
+        on the pod with the most room is kept for it. So a long prompt waits its turn, not for ever.
+        """
+        barred: set[str] = set()
+        passed: list[Demand] = []
+        for demand in self._queue.first(LOOK):
+            if demand.is_over:  # its client left while another was told
+                continue
+            place = self._placement.find(demand, now, barred)
+            if isinstance(place, Place):
+                for earlier in passed:
+                    earlier.overtaken_tokens += demand.cost_tokens
+                self._queue.remove(demand)
+                self._may_seat_more = True
+                self._seat(demand, place, now)
+                continue
+            if not passed:
+                self._blocked_by = place
+            passed.append(demand)
+            if demand.overtaken_tokens >= demand.cost_tokens:
+                kept = self._ledger.roomiest(self._placement.pools[0], barred)
+                if kept is None:
+                    return
+                barred.add(kept)
+
+    def _seat(self, demand: Demand, place: Place, now: float) -> None:
+        self._shares.serve(demand)
+        self._take(demand, place, now)
