@@ -62,6 +62,43 @@ class Finished:
     total_seconds: float
     traceparent: str
 
+    @classmethod
+    def unserved(
+        cls,
+        request_id: str,
+        surface: str,
+        status: int,
+        why: Why | None,
+        *,
+        answer_bytes: int,
+        traceparent: str,
+    ) -> "Finished":
+        """Describe a request that the gate answered itself, without reading a body."""
+        return cls(
+            request_id=request_id,
+            surface=surface,
+            model="",
+            tenant="",
+            priority=None,
+            status=status,
+            why=why,
+            outcome=None,
+            pod="",
+            prefill="",
+            revision="",
+            shifted_to="",
+            streamed=False,
+            visits=0,
+            prompt_tokens=0,
+            usage=None,
+            body_bytes=0,
+            answer_bytes=answer_bytes,
+            queued_seconds=None,
+            ttft_seconds=None,
+            total_seconds=0.0,
+            traceparent=traceparent,
+        )
+
 
 class Observer(Protocol):
     """Who is told. Every request ends with one call of `finished`, by whichever way it ended."""

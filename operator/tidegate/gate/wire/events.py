@@ -1,0 +1,93 @@
+"""What must be found in an answer: usage, errors, and ends that look like success. Pure.
+
+Chunks are not parsed. `is_plain` looks for a few byte strings that cannot stand inside a JSON
+string, where quotes are escaped; only what has one of them is read.
+"""
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+import orjson
+
+from tidegate.gate.exchange import Usage
+
+EVENT_END: Final = b"\n\n"
+DONE: Final = b"[DONE]"
+
+_USAGE: Final = b'"usage":'
+_ABORTED: Final = re.compile(rb'"finish_reason":\s*"abort"')
+_USAGE_BYTES: Final = 1024
+
+
+class Kind(Enum):
+    """What an event is to the gate."""
+
+    PLAIN = auto()
+    USAGE_ONLY = auto()
+    FAILED = auto()
+    """The engine's own error event."""
+    ABORTED = auto()
+    """An end that a stopping engine gives, which looks like any other."""
+
+
+def is_plain(raw: bytes) -> bool:
+    """Tell whether bytes of a stream hold nothing that must be read."""
+    return not (_USAGE in raw or b'"abort"' in raw or b'"error"' in raw)
+
+
+def judge(event: bytes) -> tuple[Kind, Usage | None]:
+    """Read one event of a stream."""
+    start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
+    line = event[start:].partition(b"\n")[0]
+    try:
+        said = orjson.loads(line.removeprefix(b"data:"))
+    except orjson.JSONDecodeError:
+        return Kind.PLAIN, None
+    if not isinstance(said, dict):
+        return Kind.PLAIN, None
+    if said.get("error") or said.get("type") in ("error", "response.failed"):
+        return Kind.FAILED, None
+    response = said.get("response")
+    usage = read_usage((response if isinstance(response, dict) else said).get("usage"))
+    choices = said.get("choices")
+    if not isinstance(choices, list):
+        return Kind.PLAIN, usage
+    if any(isinstance(one, dict) and one.get("finish_reason") == "abort" for one in choices):
+        return Kind.ABORTED, usage
+    return (Kind.USAGE_ONLY if usage and not choices else Kind.PLAIN), usage
+
+
+def is_aborted(body: bytes) -> bool:
+    """Tell whether a whole answer was ended by an engine that stops."""
+    return b'"abort"' in body and _ABORTED.search(body) is not None
+
+
+def usage_in(body: bytes) -> Usage | None:
+    """Find the usage near the end of a whole answer, without reading the rest of it."""
+    at = body.rfind(_USAGE)
+    if at < 0:
+        return None
+    start = at + len(_USAGE)
+    text, depth = body[start : start + _USAGE_BYTES], 0
+    for end, byte in enumerate(text, 1):
+        depth += (byte == 0x7B) - (byte == 0x7D)
+        if depth == 0 and byte == 0x7D:
+            try:
+                return read_usage(orjson.loads(text[:end]))
+            except orjson.JSONDecodeError:
+                return None
+    return None
+
+
+def read_usage(value: object) -> Usage | None:
+    """Read a usage object of any of the surfaces."""
+    if not isinstance(value, dict):
+        return None
+    prompt = value.get("prompt_tokens", value.get("input_tokens"))
+    output = value.get("completion_tokens", value.get("output_tokens")) or 0
+    details = value.get("prompt_tokens_details", value.get("input_tokens_details"))
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    if not isinstance(prompt, int) or not isinstance(output, int):
+        return None
+    return Usage(prompt, output, cached if isinstance(cached, int) else 0)

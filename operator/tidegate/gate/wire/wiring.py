@@ -1,0 +1,42 @@
+"""What one request's course needs of the gate, in one place."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.api.gate_config import GateConfig
+from tidegate.gate.exchange import Admissions, Reader
+from tidegate.gate.wire.observer import Observer
+from tidegate.gate.wire.pods import Address, Pods
+from tidegate.gate.wire.sweep import Sweep
+
+Resolve = Callable[[str], Address]
+"""Finds the gate of another deployment of the namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The gate's parts, as a visit uses them.
+
+    Attributes:
+        reader: the core's reading.
+        admissions: the core's ledger and queue.
+        config: what holds now; None before the first configuration.
+        observer: who is told.
+        resolve: where another deployment's gate is.
+        pods: connections to engines.
+        sweep: all deadlines.
+        loop: the event loop, whose clock is the gate's.
+        wall: seconds since 1970.
+    """
+
+    reader: Reader
+    admissions: Admissions
+    config: Callable[[], GateConfig | None]
+    observer: Observer
+    resolve: Resolve
+    pods: Pods
+    sweep: Sweep
+    loop: asyncio.AbstractEventLoop
+    wall: Callable[[], float] = time.time
