@@ -36,7 +36,8 @@ def parse(body: bytes, depth_limit: int) -> Document:
 def _require_depth(body: bytes, document: Document, limit: int) -> None:
     if body.count(b"{") + body.count(b"[") <= limit:
         return  # brackets in texts count along, which does no harm
-    depth, level = 0, [document]
+    depth = 0
+    level: list[Any] = [document]
     while level:
         depth += 1
         if depth > limit:
