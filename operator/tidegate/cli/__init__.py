@@ -20,10 +20,12 @@ _COMMANDS = {
     "check": "Say whether a resource is good, and what to change.",
     "crds": "Print the CustomResourceDefinitions.",
     "explain": "Explain a reason of a condition, or a field of the resource.",
+    "gate": "Run a gate: what clients of a deployment connect to.",
     "manifests": "Print what installs the operator in a cluster.",
     "plan": "Size a resource on each class of GPU node.",
     "render": "Print every object that a resource leads to.",
     "run": "Run the operator.",
+    "status": "Show what the gates of a deployment have reserved.",
 }
 REFUSED = 1
 WRONG_USAGE = 2

@@ -4,7 +4,7 @@ Only the kubelet, the operator and Prometheus reach it, by NetworkPolicy.
 """
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tidegate.gate.shell.configuration import Told
 
 _MOST_BYTES = 16 * 1024
 _BACKLOG = 32
+_GOODBYE_SECONDS = 1.0
 
 Probe = Callable[[str, str], Awaitable[dict[str, Any]]]
 
@@ -33,8 +34,8 @@ class Answers:
     probe: Probe
 
 
-async def serve(answers: Answers, host: str, port: int) -> web.AppRunner:
-    """Serve the port; the caller cleans the runner up."""
+async def serve(answers: Answers, sockets: Iterable[socket.socket]) -> web.AppRunner:
+    """Serve on bound sockets; the caller cleans the runner up."""
     application = web.Application(client_max_size=_MOST_BYTES)
     handlers = _Handlers(answers)
     application.router.add_get("/metrics", handlers.metrics)
@@ -43,9 +44,10 @@ async def serve(answers: Answers, host: str, port: int) -> web.AppRunner:
     application.router.add_get("/configz", handlers.configz)
     application.router.add_get("/podz", handlers.podz)
     application.router.add_post("/probe", handlers.probe)
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_GOODBYE_SECONDS)
     await runner.setup()
-    await web.TCPSite(runner, host, port, backlog=_BACKLOG).start()
+    for bound in sockets:
+        await web.SockSite(runner, bound, backlog=_BACKLOG).start()
     return runner
 
 

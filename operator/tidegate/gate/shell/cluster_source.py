@@ -7,17 +7,18 @@ by: a pod that is gone shows at the first connection.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.shell import endpoints
-from tidegate.gate.shell.api_server import ApiServer, Document
+from tidegate.gate.shell.api_server import Account, ApiServer, Document
 from tidegate.gate.shell.configuration import Configuration
 from tidegate.gate.shell.disk_copy import DiskCopy
 from tidegate.gate.shell.endpoints import Endpoints
+from tidegate.gate.shell.source import Changed
 from tidegate.gate.shell.watching import Watch
 
 _LOG = logging.getLogger(__name__)
@@ -30,14 +31,14 @@ class ClusterSource:
 
     def __init__(
         self,
-        api: ApiServer,
+        account: Account,
         namespace: str,
         config_map: str,
-        configuration: Configuration,
         state_folder: Path,
-        changed: Callable[[], None],
+        configuration: Configuration,
+        changed: Changed,
     ) -> None:
-        self._api = api
+        self._api = ApiServer(account)
         self._configuration = configuration
         self._changed = changed
         self._config_copy = DiskCopy(state_folder / CONFIG_COPY)
@@ -82,6 +83,10 @@ class ClusterSource:
             what: now - (watch.heard_at or self._started_at)
             for what, watch in self._watches.items()
         }
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._api.close()
 
     def _take_config(self, objects: Mapping[str, Document]) -> None:
         good = self._configuration.changed(objects)

@@ -72,12 +72,24 @@ class Configuration:
         if whose != self._whose:
             self._refuse(f"it is for {whose}, and this gate is for {self._whose}")
             return False
+        if config != self.current and not self._take(config):
+            return False
         self._error, self._source = None, source
-        if config != self.current:
-            self.current = config
-            told = {"generation": config.generation, "source": source}
-            _LOG.info("configuration in use", extra=told)
+        return True
+
+    def _take(self, config: GateConfig) -> bool:
+        """Use a document; one that makes a part of the gate fail is taken back."""
+        before, self.current = self.current, config
+        try:
             self._use(config)
+        except Exception as error:  # the last guard: the gate goes on with what it can use
+            _LOG.exception("configuration cannot be used")
+            self.current = before
+            if before is not None:
+                self._use(before)
+            self._refuse(f"it cannot be used: {type(error).__name__}: {error}")
+            return False
+        _LOG.info("configuration in use", extra={"generation": config.generation})
         return True
 
     def _refuse(self, why: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.api.gate_config import GateConfig
@@ -12,6 +12,7 @@ from tidegate.gate.shell.configuration import Configuration
 from tidegate.gate.shell.endpoints import Endpoints
 from tidegate.gate.shell.endpoints_file import EndpointsFile
 from tidegate.gate.shell.file_watch import FileWatch
+from tidegate.gate.shell.source import Changed
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class FileSource:
         config_path: Path,
         endpoints_path: Path,
         configuration: Configuration,
-        changed: Callable[[], None],
+        changed: Changed,
     ) -> None:
         self._configuration = configuration
         self._changed = changed
@@ -56,6 +57,9 @@ class FileSource:
     def silences(self) -> Mapping[str, float]:
         """Return nothing: no API server is heard."""
         return {}
+
+    async def close(self) -> None:
+        """Nothing is held open."""
 
     def _take_endpoints(self, data: bytes) -> None:
         try:

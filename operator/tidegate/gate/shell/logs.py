@@ -1,15 +1,19 @@
-"""Log lines: one JSON object each, on standard error; never a prompt, a key or an address of one.
+"""Log lines: one JSON object each, on standard error, written by a thread of their own.
 
-Requests are told by the telemetry, one line each, with the request's id.
+A reader of the log that is slow must not hold up requests: lines beyond the bound are dropped.
 """
 
+import contextlib
 import logging
+import logging.handlers
+import queue
 import sys
 import time
 from typing import Any
 
 import orjson
 
+_MOST_WAITING = 10_000
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -31,8 +35,25 @@ class JsonLines(logging.Formatter):
         return orjson.dumps(line, default=str).decode()
 
 
-def to_stderr(level: str) -> None:
-    """Send every log line to standard error as JSON."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+class _Dropping(logging.handlers.QueueHandler):
+    """Puts records into the queue while there is room; never waits, never complains."""
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Take a record, or drop it."""
+        with contextlib.suppress(queue.Full):
+            self.queue.put_nowait(record)
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Leave formatting to the thread that writes."""
+        return record
+
+
+def to_stderr(level: str) -> logging.handlers.QueueListener:
+    """Send every log line to standard error as JSON; stop what is returned to have all written."""
+    records: queue.Queue[logging.LogRecord] = queue.Queue(_MOST_WAITING)
+    writing = logging.StreamHandler(sys.stderr)
+    writing.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[_Dropping(records)], force=True)
+    listener = logging.handlers.QueueListener(records, writing)
+    listener.start()
+    return listener

@@ -80,24 +80,18 @@ class Metrics:
         )
         self.scrapes = self._counter("scrapes", "Reads of pods' metrics by result.", "result")
         self.connections = self._gauge("client_connections", "Client connections that are open.")
-        self.config_generation = self._gauge(
-            "config_generation", "Generation of the configuration in use; none: no configuration."
-        )
-        self.config_valid = self._gauge(
-            "config_valid", "1 while the newest configuration is in use, 0 while it is refused."
-        )
         self.gates = self._gauge("gates", "Gates that share the pods, this one included.")
         self.unknown_pods = self._gauge(
             "unknown_pods", "Ready pods of slices that the configuration does not name."
-        )
-        self.api_silence = self._gauge(
-            "api_silence_seconds", "Since the API server was last heard.", "watch"
         )
         self.loop_stalls = self._counter("loop_stalls", "Times that the event loop stood still.")
         self.loop_stalled = self._counter(
             "loop_stalled_seconds", "Time that the event loop stood still for over 250 ms at once."
         )
         self.draining = self._gauge("draining", "1 from the signal to stop until the end.")
+        self.spans_dropped = self._counter(
+            "spans_dropped", "Trace spans that the collector did not take."
+        )
         self.faults = self._counter(
             "internal_errors", "Bugs: a part of the gate failed and was started again.", "part"
         )

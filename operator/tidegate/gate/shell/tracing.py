@@ -82,13 +82,19 @@ class Tracing:
         self._spans.append(span)
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Send until cancelled; what is left then is sent at the end."""
         timeout = aiohttp.ClientTimeout(total=_SEND_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
-            while True:
-                await asyncio.sleep(_BATCH_SECONDS)
-                while self._spans:
-                    await self._send(session)
+            try:
+                while True:
+                    await asyncio.sleep(_BATCH_SECONDS)
+                    await self._send_all(session)
+            finally:
+                await self._send_all(session)
+
+    async def _send_all(self, session: aiohttp.ClientSession) -> None:
+        while self._spans:
+            await self._send(session)
 
     async def _send(self, session: aiohttp.ClientSession) -> None:
         batch = [self._spans.popleft() for _ in range(min(_BATCH, len(self._spans)))]

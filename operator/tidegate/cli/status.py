@@ -1,0 +1,113 @@
+"""`tidegate status`, also `kubectl tidegate status`: what the gates know of the engines' KV."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tidegate.cli import documents, status_read, status_sum, tables
+from tidegate.cli.status_read import Found, Where
+from tidegate.cli.status_sum import PodTotal
+
+NOT_WELL = 1
+_COLUMNS = (
+    ("POD", False),
+    ("POOL", False),
+    ("REVISION", False),
+    ("RESERVED", True),
+    ("CAPACITY", True),
+    ("USED", True),
+    ("REQUESTS", True),
+    ("PREFILL BACKLOG", True),
+    ("LAST SCRAPE", True),
+    ("STATE", False),
+)
+
+
+@click.command("status", short_help="Show what the gates of a deployment have reserved.")
+@click.argument("name")
+@click.option("-n", "--namespace", help="Namespace; that of the kubeconfig when absent.")
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+)
+def command(name: str, namespace: str | None, context: str | None, form: str) -> None:
+    """Show each pod's KV tokens, reserved and in all, the queue, and the last scrape.
+
+    Exits with 1 where the deployment is not there or no gate answers.
+
+    Example: kubectl tidegate status qwen3-32b -n chat
+    """
+    found = status_read.ask(Where(name, namespace, context))
+    if found is None:
+        click.echo(f"tidegate: there is no LLMDeployment {name}", err=True)
+        raise click.exceptions.Exit(NOT_WELL)
+    answer = document(found)
+    if form == "table":
+        _print(answer, status_sum.pods(found.gates))
+    else:
+        documents.print_documents([answer], form)
+    if not any(gate.told for gate in found.gates):
+        raise click.exceptions.Exit(NOT_WELL)
+
+
+def document(found: Found) -> dict[str, Any]:
+    """Return what is known, as `--output json` shows it."""
+    metadata, status = found.resource["metadata"], found.resource.get("status") or {}
+    ready: dict[str, str] = next(
+        (c for c in status.get("conditions") or () if c["type"] == "Ready"), {}
+    )
+    return {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "ready": ready.get("status", "Unknown"),
+        "reason": ready.get("reason", ""),
+        "address": status.get("address"),
+        "queued": status_sum.queued(found.gates),
+        "shedPercent": status_sum.largest_share(found.gates, "shedPercent"),
+        "shiftPercent": status_sum.largest_share(found.gates, "shiftPercent"),
+        "gates": [
+            {"name": gate.name, "answers": gate.told is not None, "error": gate.error or None}
+            for gate in found.gates
+        ],
+        "pods": [total.document() for total in status_sum.pods(found.gates)],
+    }
+
+
+def _print(answer: dict[str, Any], pods: Sequence[PodTotal]) -> None:
+    gates = answer["gates"]
+    answering = sum(gate["answers"] for gate in gates)
+    title = (
+        f"{answer['namespace']}/{answer['name']}  ready: {answer['ready']} {answer['reason']}  "
+        f"{answer['address'] or 'no address'}  {answering} of {len(gates)} gates answer, "
+        f"{answer['queued']} requests wait"
+    )
+    for share in ("shed", "shift"):
+        if answer[f"{share}Percent"]:
+            title += f", {share} {answer[f'{share}Percent']:g} %"
+    tables.print_table(title, _COLUMNS, [_row(total) for total in pods])
+    for gate in gates:
+        if gate["error"]:
+            click.echo(f"gate {gate['name']} does not answer: {gate['error']}", err=True)
+
+
+def _row(total: PodTotal) -> tuple[str, ...]:
+    used = total.reserved_tokens / total.capacity_tokens if total.capacity_tokens else None
+    age = total.scrape_age_seconds
+    return (
+        total.name,
+        total.pool,
+        total.revision,
+        f"{total.reserved_tokens:,}",
+        f"{total.capacity_tokens:,}",
+        "-" if used is None else f"{used:.0%}",
+        str(total.requests),
+        f"{total.prefill_backlog_tokens:,}",
+        "never" if age is None else f"{age:.1f} s ago",
+        ", ".join(sorted(total.states)) or "serves",
+    )
