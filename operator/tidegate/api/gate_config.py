@@ -4,9 +4,10 @@ The operator and every gate share these models. A gate refuses a document that d
 and goes on with the last one that did; so a field is only ever added, with a default.
 """
 
+import ipaddress
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from tidegate.api.wire import DNSLabel, Name, Percent, Seconds, Text, Wire
 
@@ -17,6 +18,18 @@ PoolName = Literal["unified", "prefill", "decode"]
 Tokens = Annotated[int, Field(ge=1, le=2**40)]
 Count = Annotated[int, Field(ge=0, le=2**31)]
 Share = Annotated[float, Field(gt=0, le=1)]
+
+
+def _network(value: str) -> str:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError("must be a network, such as 10.0.0.0/8 or fd00::/8") from None
+    return value
+
+
+Network = Annotated[Text, AfterValidator(_network)]
+"""Addresses in CIDR notation."""
 Instant = Annotated[AwareDatetime, Field(strict=False)]
 """A point in time with its zone; JSON has it as text, which a strict field would not take."""
 
@@ -142,7 +155,7 @@ class Tenants(Wire):
     """Refuse requests without a known key."""
     default_priority: Annotated[int, Field(ge=0, le=9)] = 5
     """The class of requests without a key; 9 is served first."""
-    trusted_peers: Annotated[list[Text], Field(max_length=64)] = []
+    trusted_peers: Annotated[list[Network], Field(max_length=64)] = []
     """Networks (CIDR) whose `x-tidegate-tenant` and `x-tidegate-priority` are believed."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.gate.core import faults
-from tidegate.gate.exchange import Head
+from tidegate.gate.exchange import Caller, Head
 
 Header = tuple[bytes, bytes]
 
@@ -25,7 +25,7 @@ _PASSED = frozenset({b"accept", b"user-agent", b"traceparent", b"tracestate", b"
 _HEEDED = frozenset(
     {SHIFTED, SESSION, TENANT, PRIORITY, AUTHORIZATION, REQUEST_ID, b"content-encoding"}
 )
-_TO_A_GATE = _PASSED | {AUTHORIZATION, TENANT, PRIORITY}
+_TO_A_GATE = _PASSED | {AUTHORIZATION}
 _JSON = (b"content-type", b"application/json")
 _SANE_ID = re.compile(rb"[!-~]{1,128}")
 
@@ -59,19 +59,25 @@ def for_engine(heeded: Heeded, request_id: str) -> Sequence[Header]:
     return (_JSON, (REQUEST_ID, request_id.encode()), *heeded.passed)
 
 
-def for_gate(head: Head, request_id: str, deployment: str) -> Sequence[Header]:
+def for_gate(
+    head: Head, request_id: str, deployment: str, caller: Caller | None = None
+) -> Sequence[Header]:
     """Return the headers of a request that another deployment's gate is to serve.
 
     `deployment` is this one's `namespace/name`: a gate that reads its own name there refuses.
+    `caller` is who asks as this gate found; what the client said of itself does not go on, since
+    the other gate may trust this one.
     """
-    kept = [header for header in head.headers if header[0] in _TO_A_GATE]
     path = [value for name, value in head.headers if name == SHIFTED]
-    return (
+    told = [
         _JSON,
         (REQUEST_ID, request_id.encode()),
         (SHIFTED, b", ".join((*path, deployment.encode()))),
-        *kept,
-    )
+    ]
+    if caller is not None:
+        told.append((TENANT, caller.tenant.encode()))
+        told.append((PRIORITY, b"%d" % caller.priority))
+    return (*told, *(header for header in head.headers if header[0] in _TO_A_GATE))
 
 
 def request_id(head: Head, make: Callable[[], str]) -> str:

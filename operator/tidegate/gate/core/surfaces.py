@@ -36,7 +36,7 @@ def judge(asked: str, path: str) -> Refusal | None:
         served = ", ".join(_BY_PATH)
         return Refusal(404, Why.NOT_FOUND, f"There is nothing at this path. Served: {served}.")
     allowed = method(surface)
-    if asked != allowed:
+    if asked != allowed and (asked, allowed) != ("HEAD", "GET"):
         message = f"{surface.value} takes {allowed} only."
         return Refusal(405, Why.METHOD, message, allow=allowed)
     return None
