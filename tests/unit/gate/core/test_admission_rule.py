@@ -1,0 +1,245 @@
+"""When a pod takes one request more."""
+
+import pytest
+from tests.unit.gate.core import doubles
+
+from tidegate.api.gate_config import KVGroup, Limits, SliceConfig, Slo
+from tidegate.gate.exchange import Outcome, Refusal, Scrape, Seat, Shift, Surface, Usage, Why
+
+NO_QUEUE = Limits(max_queue=0)
+
+
+def gate(pods=1, **settings):
+    settings = {"limits": NO_QUEUE, **settings}
+    return doubles.Gate(doubles.config(**settings), pods=pods)
+
+
+def decision(answers):
+    (answer,) = answers
+    return "seat" if isinstance(answer, Seat) else answer.why
+
+
+@pytest.mark.parametrize(
+    ("settings", "inside", "asked", "expected"),
+    [
+        pytest.param({}, [(800, 100)], (588, 100), "seat", id="tokens fit"),
+        pytest.param({}, [(800, 100)], (589, 100), Why.KV_BUDGET, id="one block too many"),
+        pytest.param({"seqs": 2}, [(16, 16), (16, 16)], (16, 16), Why.MAX_SEQS, id="enough run"),
+        pytest.param(
+            {"speed": 1000.0, "slo": Slo(time_to_first_token="1s")},
+            [(400, 16)],
+            (600, 16),
+            "seat",
+            id="prompts ahead leave time",
+        ),
+        pytest.param(
+            {"speed": 1000.0, "slo": Slo(time_to_first_token="1s")},
+            [(400, 16)],
+            (601, 16),
+            Why.TTFT_SLO,
+            id="it would be late",
+        ),
+        pytest.param(
+            {"speed": 1000.0, "slo": Slo(time_to_first_token="1s")},
+            [(510, 16)],
+            (10, 16),
+            Why.TTFT_SLO,
+            id="a pod is fed half of the SLO at most",
+        ),
+    ],
+)
+def test_a_pod_takes_what_fits_and_is_in_time(settings, inside, asked, expected):
+    tried = gate(**settings)
+    for request in inside:
+        tried.seat(*request)
+    assert decision(tried.ask(*asked)) == expected
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"prompt": 1580, "limit": 16000}, id="more than its share of the KV"),
+        pytest.param({"prompt": 10, "limit": 10, "samples": 9}, id="more sequences"),
+        pytest.param({"prompt": 1500, "limit": 1}, id="a prompt that is late in any case"),
+    ],
+)
+def test_an_idle_pod_takes_anything_that_it_can_hold(asked):
+    tried = gate(
+        seqs=4, speed=100.0, slo=Slo(time_to_first_token="1s", time_per_output_token="1ms")
+    )
+    tried.core.gates(3)
+    assert decision(tried.ask(**asked)) == "seat"
+    assert isinstance(tried.ask(**asked)[0], Refusal)
+
+
+def test_what_never_fits_is_refused_at_once_with_the_numbers():
+    (refusal,) = gate().ask(1601, 100)
+    assert (refusal.status, refusal.why) == (400, Why.TOO_LONG)
+    assert refusal.retry_after_seconds is None
+    assert "1601 tokens takes 101 blocks" in refusal.message
+    assert "an empty engine has 100" in refusal.message
+
+
+def test_too_long_is_judged_by_the_largest_pod_that_there_may_be():
+    small = doubles.config().slices[0]
+    large = SliceConfig(**{**small.model_dump(), "name": "chat-large", "kv_blocks": 1000})
+    tried = gate(slices=[small, large])
+    assert decision(tried.ask(5000)) != Why.TOO_LONG
+    assert decision(tried.ask(16_001)) == Why.TOO_LONG
+
+
+def test_tokenize_takes_no_kv():
+    tried = gate()
+    tried.seat(800, 800)
+    tried.seat(99_999, 0, surface=Surface.TOKENIZE)
+    assert tried.book().reserved_tokens == 800 + 256
+
+
+def test_a_liar_who_asks_for_32k_and_uses_50_does_not_starve_others():
+    tried = gate(blocks=500, speed=1e6)
+    for _ in range(8):
+        tried.end(tried.seat(100, 32_000), Outcome.FINISHED, Usage(100, 50))
+    seated = 0
+    while isinstance(tried.ask(100, 32_000)[0], Seat):
+        seated += 1
+    assert seated == 500 // 10  # 150 tokens each, and not 32,100
+
+
+def test_an_answer_that_runs_on_reserves_more_as_it_goes():
+    tried = gate(blocks=500)
+    for _ in range(8):
+        tried.end(tried.seat(100, 4000), Outcome.FINISHED, Usage(100, 100))
+    seat = tried.seat(100, 4000)
+    tried.core.first_token(seat, tried.now)
+    held = []
+    for _ in range(10):
+        tried.core.produced(seat, 50, tried.now)
+        held.append(tried.book().reserved_tokens)
+    assert held[0] == 200  # what was expected is enough at first
+    assert held == sorted(held)
+    assert held[-1] >= 100 + 500 + 100 // 4
+    tried.core.produced(seat, 3490, tried.now)
+    assert tried.book().reserved_tokens == 100 + 4000  # never more than its limit
+
+
+def test_samples_share_the_prompt_but_not_the_answers():
+    tried = gate()
+    tried.seat(160, 32, samples=3)
+    assert tried.book().reserved_tokens == 160 + 3 * 32
+    assert tried.book().reserved_blocks == 10 + 2 + 2 * 2
+
+
+def test_windows_cap_the_blocks_of_their_groups():
+    groups = [KVGroup(block_tokens=16), KVGroup(block_tokens=16, cap_tokens=64, extra_blocks=1)]
+    part = SliceConfig(**{**doubles.config().slices[0].model_dump(), "groups": groups})
+    tried = gate(slices=[part])
+    tried.seat(160, 32)
+    assert tried.book().reserved_blocks == 12 + (4 + 1)
+
+
+@pytest.mark.parametrize(("gates", "seats"), [(1, 10), (2, 5), (3, 3), (50, 1)])
+def test_each_gate_takes_its_share_of_every_pod(gates, seats):
+    tried = gate(blocks=100, speed=1e6)
+    tried.core.gates(gates)
+    got = 0
+    while got < 20 and isinstance(tried.ask(100, 60)[0], Seat):
+        got += 1
+    assert got == seats
+
+
+def test_headroom_is_kept_free():
+    tried = gate(blocks=100, headroom=0.8)
+    assert tried.book().capacity_blocks == 80
+
+
+def test_the_engine_knows_its_size_better_than_the_plan():
+    tried = gate(blocks=100)
+    tried.core.observe("u0", Scrape(at=0.0, num_gpu_blocks=51))
+    assert tried.book().capacity_blocks == 50  # one is the engine's own
+
+
+def test_a_declared_time_per_token_bounds_how_many_run():
+    tried = gate(blocks=10_000, seqs=1000, slo=Slo(time_per_output_token="30ms"))
+    running = []
+    for _ in range(60):
+        answer = tried.ask(16, 2000)[0]
+        if not isinstance(answer, Seat):
+            assert answer.why is Why.TPOT_SLO
+            break
+        tried.core.first_token(answer, tried.now)
+        running.append(answer)
+        for _ in range(3):  # an engine whose pace falls by 1 ms with each that runs
+            tried.now += 16 * 0.001 * len(running)
+            for seat in running:
+                tried.core.produced(seat, 16, tried.now)
+    assert 26 <= len(running) <= 34
+
+
+def test_without_any_measure_only_a_few_prompts_are_let_in_at_first():
+    tried = gate(blocks=10_000, seqs=1000)
+    answers = [tried.ask(16, 16)[0] for _ in range(20)]
+    assert [isinstance(answer, Seat) for answer in answers].count(True) == 8
+    assert answers[-1].why is Why.TTFT_SLO
+
+
+def test_the_slo_is_learned_from_idle_pods():
+    tried = gate(blocks=10_000, seqs=1000)
+    for _ in range(20):
+        seat = tried.seat(100, 16)
+        tried.now += 0.1
+        tried.core.first_token(seat, tried.now)
+        tried.end(seat, Outcome.FINISHED, Usage(100, 16))
+    tried.wait(0.05)
+    # 100 tokens take 0.1 s and the SLO is 5 times that: a pod is fed 250 tokens, then one more.
+    seats = 0
+    while isinstance(tried.ask(100, 16)[0], Seat):
+        seats += 1
+    assert seats == 3
+
+
+def test_shares_set_from_outside_come_before_the_queue():
+    tried = gate()
+    tried.choice.shares = Why.SHED
+    (refusal,) = tried.ask()
+    assert (refusal.status, refusal.why) == (429, Why.SHED)
+    tried.choice.shares = Shift("other")
+    assert tried.ask() == [Shift("other")]
+
+
+@pytest.mark.parametrize("own_limit", [None, 300])
+def test_a_tenant_holds_no_more_than_its_limit(own_limit):
+    general = 300 if own_limit is None else 5000
+    limits = Limits(max_queue=0, tenant_tokens_in_flight=general)
+    tried = gate(limits=limits)
+    first = tried.seat(100, 50, tenant="a", own_limit=own_limit)
+    tried.seat(100, 50, tenant="a", own_limit=own_limit)
+    (refusal,) = tried.ask(100, 50, tenant="a", own_limit=own_limit)
+    assert (refusal.status, refusal.why) == (429, Why.TENANT_SHARE)
+    tried.seat(100, 50, tenant="b")
+    tried.end(first, Outcome.CLIENT_GONE)
+    tried.seat(100, 50, tenant="a", own_limit=own_limit)
+
+
+def test_a_pod_that_says_it_is_full_is_left_alone_for_a_moment():
+    tried = gate(pods=2)
+    tried.end(tried.seat(10), Outcome.ENGINE_FULL)
+    assert [tried.seat(10).pod.name for _ in range(3)] == ["u1"] * 3
+    tried.wait(1.0)
+    assert tried.seat(10).pod.name == "u0"
+    assert ("failed", "u0") not in tried.choice.told
+
+
+def test_without_configuration_nothing_is_served():
+    core = doubles.Admissions(jitter=lambda: 0.5, choice=doubles.PlainChoice())
+    answers = []
+    core.ask(doubles.ask(), 0.0, 0.0, answers.append)
+    assert (answers[0].status, answers[0].why) == (503, Why.NO_CONFIGURATION)
+
+
+def test_a_whole_answer_frees_the_prefill_when_it_should_be_done():
+    tried = gate(speed=1000.0, slo=Slo(time_to_first_token="1s"))
+    tried.seat(400, 200, streams=False)
+    assert tried.book().prefill_backlog_tokens == 400
+    tried.wait(0.5)
+    assert tried.book().prefill_backlog_tokens == 0
+    assert tried.book().prefill_tokens_per_second == pytest.approx(1000)

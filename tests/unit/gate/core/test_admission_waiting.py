@@ -1,0 +1,220 @@
+"""Who waits, who is next, and for how long."""
+
+import pytest
+from tests.unit.gate.core import doubles
+
+from tidegate.api.gate_config import Limits, Slo
+from tidegate.gate.exchange import Outcome, Refusal, Seat, Usage, Why
+
+
+def full_gate(inside=10, **settings):
+    """A gate in front of a pod that holds `inside` requests of 100 + 60 tokens, and no more."""
+    defaults = {
+        "limits": Limits(max_queue=100, queue_timeout="5s"),
+        "slo": Slo(time_to_first_token="60s"),
+        "speed": 1e6,
+    }
+    gate = doubles.Gate(doubles.config(blocks=10 * inside, **{**defaults, **settings}))
+    held = [gate.seat(100, 60, tenant="held", priority=9) for _ in range(inside)]
+    for seat in held:
+        gate.core.first_token(seat, gate.now)
+    return gate, held
+
+
+def release(gate, held, seconds=0.1):
+    """End one of those that run."""
+    gate.now += seconds
+    gate.end(held.pop(0), Outcome.FINISHED, Usage(100, 60))
+
+
+def is_seated(answers):
+    return bool(answers) and isinstance(answers[0], Seat)
+
+
+def test_a_request_waits_for_room_and_is_seated_by_the_release():
+    gate, held = full_gate()
+    waiting = gate.ask(100, 60)
+    assert waiting == []
+    release(gate, held)
+    assert is_seated(waiting)
+
+
+@pytest.mark.parametrize("wakes", ["a new pod", "a larger plan", "a tick after a full pod"])
+def test_a_waiting_request_is_seated_when_there_is_room(wakes):
+    gate, held = full_gate()
+    waiting = gate.ask(100, 60)
+    if wakes == "a new pod":
+        pods = [doubles.pod("u0"), doubles.pod("u1")]
+        gate.core.endpoints("unified", pods, gate.now)
+    elif wakes == "a larger plan":
+        gate.core.configure(doubles.config(blocks=200, speed=1e6), gate.now)
+    else:
+        gate.end(held[0], Outcome.ENGINE_FULL)
+        assert waiting == []
+        gate.wait(1.0)
+    assert is_seated(waiting)
+
+
+def test_a_higher_class_is_served_first():
+    gate, held = full_gate()
+    low, high = gate.ask(100, 60, priority=2), gate.ask(100, 60, priority=8)
+    release(gate, held)
+    assert (is_seated(low), is_seated(high)) == (False, True)
+    release(gate, held)
+    assert is_seated(low)
+
+
+def test_when_the_queue_is_full_the_newest_of_the_lowest_class_makes_place():
+    gate, _ = full_gate(limits=Limits(max_queue=3))
+    oldest, middle, newest = (gate.ask(100, 60, priority=p) for p in (1, 4, 1))
+    (refused,) = gate.ask(100, 60, priority=1)
+    assert (refused.status, refused.why) == (429, Why.QUEUE_FULL)
+    assert newest == []
+    assert gate.ask(100, 60, priority=5) == []
+    assert (newest[0].status, newest[0].why) == (429, Why.QUEUE_FULL)
+    assert (oldest, middle) == ([], [])
+
+
+def test_nobody_waits_longer_than_the_queue_timeout():
+    gate, _ = full_gate(limits=Limits(queue_timeout="2s"))
+    waiting = gate.ask(100, 60)
+    gate.wait(1.9)
+    assert waiting == []
+    gate.wait(0.2)
+    assert (waiting[0].status, waiting[0].why) == (429, Why.QUEUE_TIMEOUT)
+    assert gate.view().queued == 0
+
+
+def test_nobody_waits_longer_than_the_slo_leaves():
+    slo = Slo(time_to_first_token="1s")
+    gate = doubles.Gate(doubles.config(blocks=10, speed=200.0, slo=slo))
+    inside = gate.seat(100, 60)
+    gate.now += 0.5
+    gate.core.first_token(inside, gate.now)
+    waiting = gate.ask(100, 60)  # half a second of prefill
+    gate.wait(0.45)
+    assert waiting == []
+    gate.wait(0.15)
+    assert waiting[0].why is Why.QUEUE_TIMEOUT
+
+
+def test_who_would_be_late_is_told_at_once():
+    gate, held = full_gate(slo=Slo(time_to_first_token="1s"))
+    for _ in range(3):
+        release(gate, held, seconds=5.0)  # a stay of ten seconds: one release in a second
+        held.append(gate.seat(100, 60, priority=9))
+        gate.core.first_token(held[-1], gate.now)
+    answers = [gate.ask(100, 60) for _ in range(4)]
+    refused = [a[0] for a in answers if a]
+    assert refused
+    assert all(isinstance(r, Refusal) and r.why is Why.KV_BUDGET for r in refused)
+
+
+def test_a_client_that_leaves_the_queue_hears_nothing_and_holds_nothing():
+    gate, held = full_gate()
+    decided, ticket = gate.ask_for(doubles.ask(100, 60))
+    ticket.leave(gate.now)
+    ticket.leave(gate.now)
+    release(gate, held)
+    assert decided == []
+    assert gate.book().seated == 9
+
+
+def test_leaving_after_the_decision_changes_nothing():
+    gate = doubles.Gate()
+    (seat,), ticket = gate.ask_for(doubles.ask(100, 60))
+    ticket.leave(gate.now)
+    assert gate.book().seated == 1
+    gate.end(seat, Outcome.FINISHED)
+
+
+def test_a_flood_of_one_tenant_leaves_the_other_its_share():
+    gate, held = full_gate()
+    flood = [gate.ask(100, 60, tenant="flood") for _ in range(40)]
+    rare = [gate.ask(100, 60, tenant="rare") for _ in range(5)]
+    for _ in range(10):
+        release(gate, held)
+    assert sum(map(is_seated, rare)) == 5
+    assert sum(map(is_seated, flood)) == 5
+
+
+def test_shares_are_of_tokens_and_not_of_requests():
+    gate, held = full_gate(inside=20)
+    long = [gate.ask(420, 60, tenant="long") for _ in range(20)]
+    short = [gate.ask(100, 60, tenant="short") for _ in range(20)]
+    for _ in range(18):
+        release(gate, held)
+    tokens = {"long": 480 * sum(map(is_seated, long)), "short": 160 * sum(map(is_seated, short))}
+    assert tokens["long"] == pytest.approx(tokens["short"], abs=480)
+
+
+def test_a_tenant_that_was_away_has_saved_up_nothing():
+    gate, held = full_gate(inside=4)
+    for _ in range(20):  # one works alone for a while
+        release(gate, held)
+        held.append(gate.seat(100, 60, tenant="busy"))
+        gate.core.first_token(held[-1], gate.now)
+    busy = [gate.ask(100, 60, tenant="busy") for _ in range(6)]
+    fresh = [gate.ask(100, 60, tenant="fresh") for _ in range(6)]
+    for _ in range(4):
+        release(gate, held)
+    assert sum(map(is_seated, busy)) == 2
+    assert sum(map(is_seated, fresh)) == 2
+
+
+def test_a_long_prompt_is_served_under_a_flood_of_short_ones():
+    gate, held = full_gate(limits=Limits(max_queue=1000, queue_timeout="60s"))
+    long = gate.ask(900, 60)
+    passed, short = 0, []
+    while not is_seated(long):
+        short += [gate.ask(30, 30) for _ in range(5)]
+        release(gate, held)
+        for answers in filter(is_seated, short):
+            passed += 60
+            gate.core.first_token(answers[0], gate.now)
+            held.append(answers[0])
+        short = [answers for answers in short if not answers]
+        assert gate.now < 10, "it starves"
+    assert is_seated(long)
+    # It is overtaken by as many tokens as it asks for itself, and by the last that did so.
+    assert 0 < passed <= 960 + 60
+
+
+def test_one_who_is_told_may_come_back_at_once():
+    """A decision's receiver may ask, end or leave within the call."""
+    gate, held = full_gate()
+    seen, more = [], []
+
+    def decided(answer):
+        seen.append(answer)
+        if isinstance(answer, Seat):
+            gate.core.ended(answer, Outcome.CLIENT_GONE, None, gate.now)
+            more.append(gate.ask(100, 60))
+
+    gate.core.ask(doubles.ask(100, 60), gate.now, gate.now, decided)
+    behind, ticket = gate.ask_for(doubles.ask(100, 60))
+    del ticket
+    release(gate, held)
+    assert isinstance(seen[0], Seat)
+    assert is_seated(behind)
+    assert gate.view().queued == 1
+
+
+def test_the_engine_is_not_fed_so_far_ahead_that_an_urgent_request_cannot_pass():
+    slo = Slo(time_to_first_token="1s")
+    gate = doubles.Gate(doubles.config(blocks=1000, speed=1000.0, slo=slo))
+    low = [gate.ask(100, 16, priority=1) for _ in range(9)]
+    urgent = gate.ask(100, 16, priority=9)
+    inside = [answers[0] for answers in low if is_seated(answers)]
+    assert 0 < len(inside) < 9
+    gate.now += 0.1
+    gate.core.first_token(inside[0], gate.now)
+    assert is_seated(urgent)
+
+
+def test_when_all_pods_go_those_who_waited_learn_that():
+    gate, _ = full_gate(limits=Limits(queue_timeout="2s"))
+    waiting = gate.ask(100, 60)
+    gate.core.endpoints("unified", [], gate.now)
+    gate.wait(2.1)
+    assert (waiting[0].status, waiting[0].why) == (503, Why.NO_ENDPOINTS)
