@@ -30,9 +30,10 @@ async def test_an_applied_resource_becomes_ready_pods_and_a_full_status():
     assert [c["type"] for c in status["conditions"]] == [
         "Ready", "Reconciling", "Stalled", "BudgetFits", "Available", "BudgetDrift",
     ]  # fmt: skip
-    kinds = {key[0] for key in world.api.objects} - {"Node", "Pod", CRD, "ConfigMap"}
+    kinds = {key[0] for key in world.api.objects} - {"Node", "Pod", CRD}
     assert kinds == {
         "Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy",
+        "ConfigMap", "Role", "RoleBinding",
     }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ async def test_reads_that_fail_are_made_again(scenario):
     def fail_some(world: World) -> None:
         chance = random.Random(7)
         world.patience = 30
-        world.api.read_fault = lambda kind, name: chance.random() < 0.2
+        world.api.read_fault = lambda kind, name: chance.random() < 0.1
 
     assert (await play(scenario, fail_some)).shape() == plain.shape()
 

@@ -168,7 +168,7 @@ class TestKept:
         kept = world.api.objects[STORE]
         assert "ownerReferences" not in kept["metadata"]
         assert len(kept["data"]) == 1
-        assert [kind for _, kind, _ in world.api.writes].count("ConfigMap") == 1
+        assert [name for *_, name in world.api.writes].count(STORE[2]) == 1
 
     async def test_another_deployment_of_the_same_engine_begins_with_it(self):
         world = await running(prepare=off_plan)
@@ -267,7 +267,7 @@ class TestKept:
         def refuse(world):
             off_plan(world)
             world.api.write_fault = lambda verb, document: (
-                Fault(status) if document["kind"] == "ConfigMap" else None
+                Fault(status) if document["metadata"]["name"] == STORE[2] else None
             )
 
         world = await running(prepare=refuse)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tidegate.core.names import MEASUREMENTS
 from tidegate.flow import reconcile
 from tidegate.flow.ports import Document, Ref, Settings
 
@@ -23,6 +24,7 @@ from .documents import (
     owns,
 )
 from .engines import Engines, image_id
+from .gates import Gates, told
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 _MEMORY = {A100: "81920", H100: "81559"}
@@ -74,6 +76,7 @@ class World:
     def __post_init__(self) -> None:
         self.api = ApiServer(self.clock.text)
         self.engines = Engines()
+        self.gates = Gates(self.api)
         self.memory = reconcile.Memory()
         self.since: dict[str, float] = {}
         self.names = 0
@@ -132,7 +135,13 @@ class World:
 
     async def reconcile(self, ref: Ref | None = None) -> reconcile.Outcome:
         return await reconcile.reconcile(
-            ref or self.refs[0], self.api, self.engines, self.clock, self.settings, self.memory
+            ref or self.refs[0],
+            self.api,
+            self.engines,
+            self.gates,
+            self.clock,
+            self.settings,
+            self.memory,
         )
 
     def restart(self) -> None:
@@ -178,6 +187,7 @@ class World:
         self._schedule()
         self._engines()
         self._report()
+        self.gates.step(self.clock.text())
         for pool in self.least_ready:
             self.least_ready[pool] = min(self.least_ready[pool], len(self.ready(pool)))
 
@@ -322,7 +332,8 @@ class World:
         return [found for key, found in sorted(self.api.objects.items()) if key[0] == kind]
 
     def deployments(self) -> list[Document]:
-        return self._kind("Deployment")
+        """Return the Deployments of slices."""
+        return [d for d in self._kind("Deployment") if "tidegate.io/pool" in labels_of(d)]
 
     def pods(self) -> list[Document]:
         return [pod for pod in self._kind("Pod") if "tidegate.io/pool" in labels_of(pod)]
@@ -349,7 +360,7 @@ class World:
         """
         shape: dict[str, Any] = {}
         for (kind, namespace, name), found in self.api.objects.items():
-            if kind in ("Node", "Pod", "ConfigMap"):
+            if kind in ("Node", "Pod") or name == MEASUREMENTS:
                 continue
             metadata = {
                 key: value
@@ -364,7 +375,10 @@ class World:
             rest = {
                 k: v for k, v in status.items() if k not in ("conditions", "observedGeneration")
             }
-            shape[f"{kind} {namespace}/{name}"] = (metadata, found.get("spec"), conditions, rest)
+            says = found.get("spec")
+            if kind == "ConfigMap":
+                says, metadata = told(found), metadata["labels"]
+            shape[f"{kind} {namespace}/{name}"] = (metadata, says, conditions, rest)
         shape["pods"] = sorted(
             (labels_of(pod)["tidegate.io/pool"], is_ready(pod)) for pod in self.pods()
         )

@@ -60,12 +60,12 @@ def gate_name(deployment: str) -> str:
 
     Its Service has the deployment's own name: that is what clients call.
     """
-    return f"{deployment}-{GATE}"
+    return shortened(f"{deployment}-{GATE}", _SERVICE_LIMIT)
 
 
 def gate_workload_name(deployment: str) -> str:
     """Return the name of the gate's Deployment."""
-    return shortened(gate_name(deployment), _WORKLOAD_LIMIT)
+    return shortened(f"{deployment}-{GATE}", _WORKLOAD_LIMIT)
 
 
 def gate_labels(deployment: str) -> dict[str, str]:

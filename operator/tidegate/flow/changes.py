@@ -30,13 +30,13 @@ class Changes:
     delete: tuple[Document, ...]
 
     def losing_pods(self) -> list[Document]:
-        """Return the Deployments that are asked for fewer pods."""
+        """Return the slices that are asked for fewer pods."""
         targets = [
             *self.scale,
             *(
                 (found, wanted["spec"]["replicas"])
                 for wanted, found in self.update
-                if found["kind"] == "Deployment"
+                if found["kind"] == "Deployment" and not gather.is_gate(found)
             ),
         ]
         return [found for found, replicas in targets if replicas < found["spec"].get("replicas", 1)]
@@ -69,7 +69,7 @@ def find(snapshot: Snapshot, rendered: Sequence[Document], decision: Decision) -
     scale = [
         (found, replicas)
         for key, found in live.items()
-        if key[0] == "Deployment" and key not in wanted
+        if key[0] == "Deployment" and key not in wanted and not gather.is_gate(found)
         if (replicas := decision.replicas.get(key[2], 0)) != found["spec"].get("replicas")
     ]
     return Changes(
@@ -170,13 +170,16 @@ def _unwanted(
     wanted: dict[tuple[str, str, str], Document],
     decision: Decision,
 ) -> list[Document]:
-    """Return empty old slices, and the objects of a pool without any slice left."""
+    """Return empty old slices, the objects of a pool without any slice left, and of no gate."""
     done = [
         found for key, found in live.items() if key[0] == "Deployment" and key[2] in decision.delete
     ]
-    kept = {slices.pool_of(found) for found in snapshot.of_kind("Deployment") if found not in done}
-    return done + [
+    unwanted = {key: found for key, found in live.items() if key not in wanted}
+    gates = list(filter(gather.is_gate, unwanted.values()))
+    kept = {slices.pool_of(found) for found in snapshot.slices if found not in done}
+    pools = [
         found
-        for key, found in live.items()
-        if key[0] != "Deployment" and key not in wanted and slices.pool_of(found) not in kept
+        for key, found in unwanted.items()
+        if key[0] != "Deployment" and slices.pool_of(found) not in kept and found not in gates
     ]
+    return done + gates + pools

@@ -9,7 +9,16 @@ from tidegate.flow import node_grace
 from tidegate.flow.memory import Memory, key_of
 from tidegate.flow.ports import Clock, Cluster, Document, Ref, Settings
 
-OWNED_KINDS = ("ServiceAccount", "NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment")
+OWNED_KINDS = (
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "NetworkPolicy",
+    "ConfigMap",
+    "Service",
+    "PodDisruptionBudget",
+    "Deployment",
+)
 
 
 @dataclass(frozen=True)
@@ -17,7 +26,8 @@ class Snapshot:
     """The world of one pass.
 
     `objects` are the deployment's own, `foreign` carry its label and belong to somebody else.
-    `pods` are those of its Deployments: a copy that somebody made with its labels is none.
+    `pods` are those of its slices, `gate_pods` those of its gate: a copy that somebody made with
+    its labels is none.
     `nodes` have their class through short absences, `nodes_now` are just as they are. `hold` is
     for how long nothing may be planned yet, `grace` when a node's absence begins to count.
     """
@@ -27,6 +37,7 @@ class Snapshot:
     objects: tuple[Document, ...]
     foreign: tuple[Document, ...]
     pods: tuple[Document, ...]
+    gate_pods: tuple[Document, ...]
     nodes: tuple[Node, ...]
     nodes_now: tuple[Node, ...]
     gpu_pods: tuple[GpuPod, ...]
@@ -44,9 +55,18 @@ class Snapshot:
         """The deployment's uid and the generation of its spec: equal ones have the same spec."""
         return self.uid, self.document["metadata"]["generation"]
 
-    def of_kind(self, kind: str) -> list[Document]:
-        """Return the deployment's own objects of a kind."""
-        return [document for document in self.objects if document["kind"] == kind]
+    @property
+    def slices(self) -> list[Document]:
+        """The Deployments of its slices."""
+        return [found for found in self._deployments() if not is_gate(found)]
+
+    @property
+    def gate(self) -> Document | None:
+        """The Deployment of its gate."""
+        return next(filter(is_gate, self._deployments()), None)
+
+    def _deployments(self) -> list[Document]:
+        return [document for document in self.objects if document["kind"] == "Deployment"]
 
 
 def snapshot(
@@ -61,6 +81,7 @@ def snapshot(
     uid, now = document["metadata"]["uid"], clock.monotonic()
     labelled = [found for kind in OWNED_KINDS for found in cluster.owned(kind, ref)]
     mine = tuple(found for found in labelled if owner_uid(found) == uid)
+    pods = [pod for pod in cluster.owned("Pod", ref) if _is_of(pod, mine)]
     current = _read(cluster.nodes(), settings, memory)
     steady, grace = node_grace.steady(current, memory, now, settings.class_grace_seconds)
     if memory.begun_at is None:
@@ -71,7 +92,8 @@ def snapshot(
         document=document,
         objects=mine,
         foreign=tuple(found for found in labelled if owner_uid(found) != uid),
-        pods=tuple(pod for pod in cluster.owned("Pod", ref) if _is_of(pod, mine)),
+        pods=tuple(pod for pod in pods if not is_gate(pod)),
+        gate_pods=tuple(filter(is_gate, pods)),
         nodes=tuple(steady),
         nodes_now=tuple(current),
         gpu_pods=tuple(cluster.gpu_pods()),
@@ -99,6 +121,12 @@ def versions(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
         (found["metadata"]["uid"], found["metadata"]["resourceVersion"])
         for found in (*snapshot.objects, *snapshot.foreign)
     )
+
+
+def is_gate(document: Document) -> bool:
+    """Say whether an object is one of the gate's, and not of a pool."""
+    labels = document["metadata"].get("labels") or {}
+    return bool(labels.get(names.COMPONENT) == names.GATE)
 
 
 def owner_uid(document: Document) -> str | None:
@@ -149,5 +177,5 @@ def _misses_class(objects: Sequence[Document], steady: Sequence[Node]) -> bool:
     return any(
         found["metadata"].get("labels", {}).get(names.LABEL_NODE_CLASS) not in there
         for found in objects
-        if found["kind"] == "Deployment" and found["spec"].get("replicas")
+        if found["kind"] == "Deployment" and not is_gate(found) and found["spec"].get("replicas")
     )

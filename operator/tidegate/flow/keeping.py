@@ -26,7 +26,7 @@ def basis(snapshot: Snapshot, memory: Memory) -> Basis:
             slices.slice_of(found): measurement.decode(
                 (found["metadata"].get("annotations") or {}).get(names.ANNOTATION_MEASURED)
             )
-            for found in snapshot.of_kind("Deployment")
+            for found in snapshot.slices
         },
         kept.store if kept else Store(),
     )

@@ -12,7 +12,7 @@ from tidegate.core.measure.learn import Reading
 from tidegate.core.measure.store import Store
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan
-from tidegate.flow.ports import Document, Ref
+from tidegate.flow.ports import Configured, Document, Ref
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -72,6 +72,32 @@ class Heard:
     keep_at: float = 0.0
 
 
+@dataclass
+class HeardGate:
+    """What a gate told at one start about one version of its configuration; asked again while new.
+
+    Times are monotonic.
+    """
+
+    start: Start
+    version: str
+    since: float
+    told: Configured | None = None
+    silence: str = ""
+    ask_at: float = 0.0
+
+
+@dataclass
+class TriedPair:
+    """How requests through a revision's pair went, from which slices to which."""
+
+    slices: frozenset[tuple[str, str]]
+    is_ok: bool = False
+    failures: int = 0
+    error: str = ""
+    try_at: float = 0.0
+
+
 @dataclass(frozen=True)
 class Kept:
     """A namespace's measurements as the API server last told them; no `document`: none there."""
@@ -109,6 +135,8 @@ class Memory:
     plans: dict[Ref, Planned] = field(default_factory=dict)
     unchanging: dict[Ref, Inputs] = field(default_factory=dict)
     heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
+    gates: dict[Ref, dict[str, HeardGate]] = field(default_factory=dict)
+    pairs: dict[Ref, dict[str, TriedPair]] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
@@ -124,6 +152,8 @@ class Memory:
             self.plans,
             self.unchanging,
             self.heard,
+            self.gates,
+            self.pairs,
             self.consulted,
             self.logs_at,
             self.told,

@@ -56,7 +56,7 @@ class Cluster(Protocol):
     def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
         """Return the cached objects of a kind that carry the deployment's label.
 
-        Kinds: Deployment, Service, ServiceAccount, PodDisruptionBudget, NetworkPolicy, Pod.
+        Kinds: Pod, and those of `gather.OWNED_KINDS`.
         """
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
@@ -113,6 +113,46 @@ class Engines(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Configured:
+    """What a gate says of its configuration.
+
+    `generation` is of the resource that the one in use was made from, None without any. `error` is
+    why the newest one is refused, empty where it is in use.
+    """
+
+    generation: int | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How a request went that a gate sent through a prefill and a decode pod; empty: unknown."""
+
+    is_ok: bool
+    prefill: str = ""
+    decode: str = ""
+    error: str = ""
+
+
+class Gates(Protocol):
+    """The gates themselves, asked on their admin port over the pods' network."""
+
+    async def configuration(self, pod: Document) -> Configured:
+        """Return what a gate says of its configuration, within seconds.
+
+        Raises:
+            ReadFailed: It cannot be reached, or does not tell.
+        """
+
+    async def try_pair(self, pod: Document, revision: str) -> Tried:
+        """Have a gate send a small request through a prefill and a decode pod of a revision.
+
+        Raises:
+            ReadFailed: The gate cannot be reached, or does not tell.
+        """
+
+
 class Clock(Protocol):
     """The time, as a parameter."""
 
@@ -135,3 +175,4 @@ class Settings:
     operator_pod_labels: Mapping[str, str] | None = None
     drift_limit_percent: float = 5.0
     admission: Rules = field(default_factory=Rules)
+    gate_image: str = "tidegate"

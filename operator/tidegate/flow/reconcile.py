@@ -10,23 +10,44 @@ from dataclasses import dataclass, replace
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core import checks, model_config, nodes, plan
+from tidegate.core import checks, model_config, nodes, plan, status
 from tidegate.core.admission import held
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
+from tidegate.core.render import gate as gate_objects
 from tidegate.core.render import render
 from tidegate.core.render.network import Readers
 from tidegate.core.rollout import decide
 from tidegate.core.rollout.slices import Decision, State, limits
 from tidegate.core.status import Seen, Trouble
 from tidegate.errors import Invalid, Refused, Wait
-from tidegate.flow import changes, gather, keeping, measuring, references, seeing, slices, telling
+from tidegate.flow import (
+    changes,
+    gates,
+    gather,
+    keeping,
+    measuring,
+    references,
+    seeing,
+    slices,
+    telling,
+)
+from tidegate.flow.gates import Looked
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory, Planned
 from tidegate.flow.outcome import FAILED, GONE, STALE, Outcome, Result
-from tidegate.flow.ports import Clock, Cluster, Engines, ReadFailed, Ref, Settings, WriteFailed
+from tidegate.flow.ports import (
+    Clock,
+    Cluster,
+    Engines,
+    Gates,
+    ReadFailed,
+    Ref,
+    Settings,
+    WriteFailed,
+)
 
 __all__ = ["Memory", "Outcome", "reconcile"]
 
@@ -41,6 +62,7 @@ async def reconcile(
     ref: Ref,
     cluster: Cluster,
     engines: Engines,
+    gates: Gates,
     clock: Clock,
     settings: Settings,
     memory: Memory,
@@ -51,7 +73,7 @@ async def reconcile(
         memory.forget(ref)
         return GONE
     snapshot = gather.snapshot(ref, document, cluster, clock, settings, memory)
-    work = Work(snapshot, cluster, engines, clock, settings, memory)
+    work = Work(snapshot, cluster, engines, gates, clock, settings, memory)
     try:
         if await gather.is_behind(snapshot, cluster, memory):
             return replace(STALE, why="the caches do not show our own last write yet")
@@ -73,6 +95,7 @@ class Work:
     snapshot: Snapshot
     cluster: Cluster
     engines: Engines
+    gates: Gates
     clock: Clock
     settings: Settings
     memory: Memory
@@ -82,6 +105,7 @@ class Work:
     verdicts: tuple[Verdict, ...] = ()
     trouble: Trouble | None = None
     wait_seconds: float = _REFUSED_SECONDS
+    looked: Looked | None = None
 
     async def carry_out(self) -> None:
         """Plan, decide and write; what stands in the way becomes the pass's trouble.
@@ -163,7 +187,8 @@ class Work:
     async def _write(self, spec: LLMDeploymentSpec, planned: Plan, decision: Decision) -> None:
         """Write what differs; a pass at rest ends before its first call."""
         snapshot, settings = self.snapshot, self.settings
-        inputs = (snapshot.identity, planned, decision, gather.versions(snapshot))
+        around = slices.around(snapshot, planned, decision)
+        inputs = (snapshot.identity, planned, decision, around, gather.versions(snapshot))
         if self.memory.unchanging.get(snapshot.ref) == inputs:
             return
         rendered = render.render(
@@ -177,6 +202,8 @@ class Work:
                 settings.operator_namespace,
                 settings.operator_pod_labels,
             ),
+            around,
+            gate_objects.Image(settings.gate_image),
         )
         held.require_restricted(rendered)
         wanted = changes.find(snapshot, rendered, decision)
@@ -213,7 +240,15 @@ class Work:
             self.memory,
         )
         limit = self.settings.drift_limit_percent
-        return replace(seen, drifts=await self._drifts(), drift_limit_percent=limit)
+        looked = self.looked = await gates.look(
+            self.snapshot, self.spec, self.gates, self.clock, self.memory
+        )
+        return replace(
+            seen,
+            drifts=await self._drifts(),
+            drift_limit_percent=limit,
+            gates=looked.seen,
+        )
 
     async def _drifts(self) -> tuple[Drift, ...]:
         """Return how far the engines of the plan are off it; nothing is told of them in trouble."""
@@ -235,6 +270,9 @@ class Work:
             result: Result = "waiting" if self.trouble.waits else "refused"
             return Outcome(result, self.wait_seconds, self.trouble.message)
         assert self.decision is not None
-        if self.decision.state != State.SETTLED:
-            return Outcome("moving", _MOVING_SECONDS)
-        return Outcome("settled", self.snapshot.grace)
+        assert self.looked is not None
+        soon = self.looked.again_seconds
+        if self.decision.state != State.SETTLED or status.fault(self.looked.seen) is not None:
+            return Outcome("moving", min(_MOVING_SECONDS, soon or _MOVING_SECONDS))
+        times = [at for at in (self.snapshot.grace, soon) if at is not None]
+        return Outcome("settled", min(times, default=None))

@@ -63,6 +63,9 @@ def _secret_keys(spec: LLMDeploymentSpec) -> Iterator[tuple[str, str]]:
     for variable in spec.engine.env:
         if variable.secret_key_ref:
             yield variable.secret_key_ref.name, variable.secret_key_ref.key
+    keys = spec.gate.keys_secret_ref
+    if keys is not None and spec.gate.enabled:
+        yield keys.name, keys.key
 
 
 def _missing(message: str) -> Wait:

@@ -37,7 +37,7 @@ async def seen(
         cause = await failing.worst(
             snapshot.ref,
             _of_revision(snapshot.pods, plan.revision),
-            _of_revision(snapshot.of_kind("Deployment"), plan.revision),
+            _of_revision(snapshot.slices, plan.revision),
             cluster,
             clock,
             memory,
@@ -63,7 +63,7 @@ def _pools(
     plan: Plan | None,
     ready: Sequence[Document],
 ) -> tuple[PoolPods, ...]:
-    deployments = snapshot.of_kind("Deployment")
+    deployments = snapshot.slices
     there = {slices.pool_of(found) for found in deployments}
     named = spec.pools.by_name() if spec else [name for name in _POOLS if name in there]
     revision = plan.revision if plan else ""

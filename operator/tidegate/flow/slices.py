@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.core import causes, landing, names
+from tidegate.core import causes, gate_config, landing, names
+from tidegate.core.gate_config import Around
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import Decision, Slice
@@ -20,7 +21,7 @@ SliceKey = tuple[str, str, str]
 
 def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]:
     """Return the slices that the plan wants and those that are there."""
-    live = {found["metadata"]["name"]: found for found in snapshot.of_kind("Deployment")}
+    live = {found["metadata"]["name"]: found for found in snapshot.slices}
     pods = _by_slice(snapshot.pods)
     wanted = {}
     for entry in plan.slices:
@@ -55,13 +56,29 @@ def scale(deployment: str, plan: Plan, decision: Decision) -> dict[tuple[str, st
     }
 
 
+def around(snapshot: Snapshot, plan: Plan, decision: Decision) -> Around:
+    """Return what gates are to know beside the plan: slices of before that still have pods."""
+    own = {
+        names.slice_name(snapshot.ref.name, entry.pool, plan.revision, entry.node_class.name)
+        for entry in plan.slices
+    }
+    others = [
+        found["metadata"].get("annotations") or {}
+        for found in snapshot.slices
+        if found["metadata"]["name"] not in own.union(decision.delete)
+    ]
+    ready = Counter(slice_of(pod)[:2] for pod in ready_pods(snapshot.pods))
+    _, generation = snapshot.identity
+    return Around(generation, gate_config.of_others(others), dict(ready))
+
+
 def previous_replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
     """Return how replicas are divided now: as the last plan says, else as they are asked for."""
     entries = (snapshot.document.get("status") or {}).get("plan") or ()
     if entries:
         return {(e["pool"], e["nodeClass"]): e["replicas"] for e in entries}
     asked: Counter[tuple[str, str]] = Counter()
-    for found in snapshot.of_kind("Deployment"):
+    for found in snapshot.slices:
         pool, _, node_class = slice_of(found)
         asked[pool, node_class] += found["spec"].get("replicas", 0)
     return dict(asked)
@@ -76,7 +93,7 @@ def last_progress(snapshot: Snapshot, revision: str) -> float | None:
     """Return when a slice of a revision was last made or one of its pods became ready."""
     times = [
         found["metadata"].get("creationTimestamp")
-        for found in snapshot.of_kind("Deployment")
+        for found in snapshot.slices
         if slice_of(found)[1] == revision
     ]
     for pod in ready_pods(snapshot.pods):

@@ -141,7 +141,7 @@ class KubernetesCluster:
             content_type="application/apply-patch+yaml",
             verb="apply",
         )
-        if kind in self._owned:
+        if kind in self._owned and deployment_of(stored) is not None:
             self._owned[kind].offer(stored)
         return stored
 

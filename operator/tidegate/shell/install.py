@@ -5,8 +5,8 @@ from typing import Any
 
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.flow.ports import Document
-from tidegate.shell.resources import LEASE_RULES, NAMED_RULES, RULES
-from tidegate.shell.settings import OperatorSettings
+from tidegate.shell.resources import LEASE_RULES, RULES
+from tidegate.shell.settings import GATE_IMAGE_VARIABLE, OperatorSettings
 
 NAME = "tidegate"
 _LABELS = dict(OPERATOR_LABELS)
@@ -29,7 +29,7 @@ def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
             "rbac.authorization.k8s.io/v1",
             "ClusterRole",
             None,
-            rules=[*_rules(RULES), *_named_rules()],
+            rules=_rules(RULES),
         ),
         _binding("ClusterRoleBinding", "ClusterRole", None, namespace),
         _object("rbac.authorization.k8s.io/v1", "Role", namespace, rules=_rules(LEASE_RULES)),
@@ -74,18 +74,6 @@ def _rules(table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[dict[str
     ]
 
 
-def _named_rules() -> list[dict[str, Any]]:
-    return [
-        {
-            "apiGroups": [group],
-            "resources": [resource],
-            "resourceNames": [name],
-            "verbs": list(verbs),
-        }
-        for group, resource, verbs, name in NAMED_RULES
-    ]
-
-
 def _deployment(image: str, replicas: int) -> dict[str, Any]:
     port = OperatorSettings().http_port
     return {
@@ -117,6 +105,7 @@ def _container(image: str, port: int) -> dict[str, Any]:
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["run", "--config", _CONFIG_PATH],
+        "env": [{"name": GATE_IMAGE_VARIABLE, "value": image}],
         "ports": [{"name": "http", "containerPort": port}],
         "livenessProbe": {
             "httpGet": {"path": "/healthz", "port": "http"},

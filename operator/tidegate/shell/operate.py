@@ -17,6 +17,7 @@ from tidegate.shell.api_server import ApiServer
 from tidegate.shell.cluster import KubernetesCluster
 from tidegate.shell.deployment_metrics import DeploymentMetrics
 from tidegate.shell.engines import PodEngines
+from tidegate.shell.gates import PodGates
 from tidegate.shell.leadership import Leadership
 from tidegate.shell.settings import OperatorSettings
 from tidegate.shell.work_queue import WorkQueue
@@ -48,6 +49,7 @@ class Operator:
         self._leadership = Leadership(api, settings.namespace)
         self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
         self._engines = PodEngines()
+        self._gates = PodGates()
         self._deployment_metrics = DeploymentMetrics(metrics)
         self._memory = reconcile.Memory()
         self._ended: dict[Ref, tuple[str, str]] = {}
@@ -74,6 +76,7 @@ class Operator:
                 await self._leadership.resign()  # first: another process waits for it
             await serving.cleanup()
             await self._engines.close()
+            await self._gates.close()
 
     async def _lead(self) -> None:
         for cache in self.cluster.caches():
@@ -118,6 +121,7 @@ class Operator:
                 ref,
                 self.cluster,
                 self._engines,
+                self._gates,
                 SystemClock(),
                 self._pass_settings,
                 self._memory,

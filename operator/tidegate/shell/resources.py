@@ -7,7 +7,6 @@ and a test asserts that the operator asks for nothing else.
 from dataclasses import dataclass
 
 from tidegate.api.llmdeployment import GROUP, KIND, PLURAL, VERSION
-from tidegate.core.names import MEASUREMENTS
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,28 @@ _ALL = (
     Resource("Deployment", "apps/v1", "deployments"),
     Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
     Resource("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
+    Resource("Role", "rbac.authorization.k8s.io/v1", "roles"),
+    Resource("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebindings"),
     Resource("Lease", "coordination.k8s.io/v1", "leases"),
 )
 BY_KIND = {resource.kind: resource for resource in _ALL}
 
-OWNED_KINDS = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount")
+OWNED_KINDS = (
+    "ConfigMap",
+    "Deployment",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "ServiceAccount",
+)
 """Kinds that are rendered, applied and deleted."""
 
 _OWN = ["create", "delete", "get", "list", "patch", "watch"]
 RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
-    ("", "configmaps", ("get",)),
+    ("", "configmaps", tuple(_OWN)),
     ("", "events", ("create",)),
     ("", "nodes", ("get", "list", "watch")),
     ("", "persistentvolumeclaims", ("get",)),
@@ -64,18 +74,16 @@ RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "serviceaccounts", tuple(_OWN)),
     ("", "services", tuple(_OWN)),
     ("apps", "deployments", tuple(_OWN)),
+    ("discovery.k8s.io", "endpointslices", ("get", "list", "watch")),  # gates are given this right
     ("networking.k8s.io", "networkpolicies", tuple(_OWN)),
     ("policy", "poddisruptionbudgets", tuple(_OWN)),
+    ("rbac.authorization.k8s.io", "rolebindings", tuple(_OWN)),
+    ("rbac.authorization.k8s.io", "roles", tuple(_OWN)),  # without `escalate`: only what it has
     (GROUP, PLURAL, ("get", "list", "watch")),
     (GROUP, f"{PLURAL}/finalizers", ("update",)),  # to set owner references that block deletion
     (GROUP, f"{PLURAL}/status", ("update",)),
 )
 """Permissions over the cluster."""
-
-NAMED_RULES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("", "configmaps", ("create", "patch"), MEASUREMENTS),
-)
-"""Permissions over the cluster for objects of one name only."""
 
 LEASE_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("coordination.k8s.io", "leases", ("create", "get", "update")),

@@ -1,11 +1,13 @@
 """The operator's own configuration: one YAML file, read at start, every key checked."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, ValidationError
 
+from tidegate.api import text
 from tidegate.api.problems import problems
 from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
 from tidegate.core.admission import Enforcement, Rules
@@ -15,6 +17,9 @@ from tidegate.errors import Invalid, Problem
 from tidegate.flow.ports import Settings
 
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
+GATE_IMAGE_VARIABLE = "TIDEGATE_IMAGE"
+"""The environment variable that tells the operator which image it runs itself."""
+
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Registry = Annotated[
@@ -90,6 +95,8 @@ class OperatorSettings(Wire):
         """Return the part that one pass needs."""
         return Settings(
             node_classes=tuple(
+    gate_image: Annotated[str, Field(max_length=512, pattern=text.IMAGE.pattern)] | None = None
+    """Image of the gates; by default the operator's own, as its manifest tells it."""
                 NodeClassSetting(
                     match_labels=entry.match_labels,
                     product=entry.product,
@@ -117,6 +124,7 @@ class OperatorSettings(Wire):
 
 
 def load(path: Path | None) -> OperatorSettings:
+            gate_image=self.gate_image or os.environ.get(GATE_IMAGE_VARIABLE) or "tidegate",
     """Read the settings; without a file every default holds.
 
     Raises:

@@ -1,7 +1,7 @@
 """The status document, within the bounds of its schema."""
 
 from tidegate.api.conditions import ConditionType
-from tidegate.api.llmdeployment_status import LLMDeploymentStatus, PoolStatus
+from tidegate.api.llmdeployment_status import GateStatus, LLMDeploymentStatus, PoolStatus
 from tidegate.core import plan_status
 from tidegate.core.status import conditions, judge
 from tidegate.core.status.seen import Seen
@@ -26,6 +26,10 @@ def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDep
         mode=plan.mode if plan else None,
         revision=plan.revision if plan else None,
         pods=_pods(seen),
+        address=seen.gates.address if seen.gates else None,
+        gate=(
+            GateStatus(desired=seen.gates.desired, ready=seen.gates.ready) if seen.gates else None
+        ),
         kv_tokens=plan_status.kv_tokens(plan) if plan else None,
         reason=ready.reason if ready else None,
         conditions=merged,

@@ -5,12 +5,13 @@ with Ready=True and the right observedGeneration is current. So both are never T
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tidegate.api.conditions import Condition, ConditionType
+from tidegate.api.conditions import Condition, ConditionType, Status
 from tidegate.api.reasons import Reason
 from tidegate.core.measure import drift
 from tidegate.core.rollout.slices import State
-from tidegate.core.status import deadline
+from tidegate.core.status import deadline, gates
 from tidegate.core.status.conditions import Verdict
 from tidegate.core.status.seen import Seen
 
@@ -36,18 +37,37 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
     ]
 
 
+@dataclass(frozen=True)
+class _Unfinished:
+    """What is not as the spec wants it; `is_final` when nothing will happen until somebody acts."""
+
+    reason: Reason
+    message: str
+    is_final: bool
+
+
+def _unfinished(seen: Seen) -> _Unfinished | None:
+    """Return what is left to be done: by the rollout, and then by the gates."""
+    assert seen.decision is not None, "without trouble there is a decision"
+    state, fault = seen.decision.state, gates.fault(seen.gates)
+    if state != State.SETTLED:
+        return _Unfinished(_UNDER_WAY[state], seen.decision.message, state == State.BLOCKED)
+    return _Unfinished(fault.reason, fault.message, fault.is_final) if fault else None
+
+
 def _ready(seen: Seen) -> Verdict:
     ready = ConditionType.READY
     if seen.trouble is not None:
         return Verdict(ready, "False", seen.trouble.reason, seen.trouble.message)
-    state, message = _progress(seen)
-    if state == State.SETTLED:
+    assert seen.decision is not None
+    unfinished = _unfinished(seen)
+    if unfinished is None:
         wanted = any(pool.desired for pool in seen.pools)
         reason = Reason.READY if wanted else Reason.SCALED_TO_ZERO
-        return Verdict(ready, "True", reason, message)
-    if seen.cause is not None:
+        return Verdict(ready, "True", reason, seen.decision.message)
+    if seen.cause is not None and seen.decision.state != State.SETTLED:
         return Verdict(ready, "False", seen.cause.reason, seen.cause.message)
-    return Verdict(ready, "False", _UNDER_WAY[state], message)
+    return Verdict(ready, "False", unfinished.reason, unfinished.message)
 
 
 def _reconciling(seen: Seen, is_stalled: bool) -> Verdict:
@@ -57,10 +77,11 @@ def _reconciling(seen: Seen, is_stalled: bool) -> Verdict:
         return Verdict(
             kind, "True" if waits else "False", seen.trouble.reason, seen.trouble.message
         )
-    state, message = _progress(seen)
-    if state == State.SETTLED:
+    unfinished = _unfinished(seen)
+    if unfinished is None:
         return Verdict(kind, "False", Reason.SETTLED, "The cluster matches the spec.")
-    return Verdict(kind, "False" if is_stalled else "True", _UNDER_WAY[state], message)
+    status: Status = "False" if is_stalled else "True"
+    return Verdict(kind, status, unfinished.reason, unfinished.message)
 
 
 def _stalled(seen: Seen, previous: Sequence[Condition], now: float) -> Verdict:
@@ -69,11 +90,11 @@ def _stalled(seen: Seen, previous: Sequence[Condition], now: float) -> Verdict:
         if seen.trouble.waits:
             return Verdict(kind, "False", seen.trouble.reason, "It goes on by itself.")
         return Verdict(kind, "True", seen.trouble.reason, seen.trouble.message)
-    state, message = _progress(seen)
-    if state == State.SETTLED:
+    unfinished = _unfinished(seen)
+    if unfinished is None:
         return Verdict(kind, "False", Reason.SETTLED, "The cluster matches the spec.")
-    if state == State.BLOCKED:
-        return Verdict(kind, "True", Reason.NO_ROOM_TO_ROLL, message)
+    if unfinished.is_final:
+        return Verdict(kind, "True", unfinished.reason, unfinished.message)
     if deadline.idle_seconds(seen, previous, now) is not None:
         limit = f"{seen.progress_deadline_seconds:g} s (rollout.progressDeadline)"
         why = f"; {seen.cause.message}" if seen.cause else ""
@@ -81,9 +102,9 @@ def _stalled(seen: Seen, previous: Sequence[Condition], now: float) -> Verdict:
             kind,
             "True",
             Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"No progress within {limit}: {message}{why}",
+            f"No progress within {limit}: {unfinished.message}{why}",
         )
-    return Verdict(kind, "False", _UNDER_WAY[state], "It goes on by itself.")
+    return Verdict(kind, "False", unfinished.reason, "It goes on by itself.")
 
 
 def _budget_fits(seen: Seen) -> Verdict:
@@ -107,6 +128,9 @@ def _budget_fits(seen: Seen) -> Verdict:
 def _available(seen: Seen) -> Verdict:
     kind = ConditionType.AVAILABLE
     counts = ", ".join(f"{pool.name} {pool.ready}" for pool in seen.pools)
+    outage = gates.outage(seen.gates) if seen.is_serving else None
+    if outage is not None:
+        return Verdict(kind, "False", outage.reason, f"{outage.message}; ready pods: {counts}.")
     if seen.is_serving:
         return Verdict(kind, "True", Reason.POOLS_AVAILABLE, f"Ready pods: {counts}.")
     if seen.trouble is None and not any(pool.desired for pool in seen.pools):
@@ -122,8 +146,3 @@ def _available(seen: Seen) -> Verdict:
 def _budget_drift(seen: Seen) -> Verdict:
     status, reason, message = drift.judge(seen.drifts, seen.drift_limit_percent)
     return Verdict(ConditionType.BUDGET_DRIFT, status, reason, message)
-
-
-def _progress(seen: Seen) -> tuple[State, str]:
-    assert seen.decision is not None, "without trouble there is a decision"
-    return seen.decision.state, seen.decision.message

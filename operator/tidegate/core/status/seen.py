@@ -6,6 +6,7 @@ from tidegate.core.causes import Cause
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import Decision
+from tidegate.core.status.gates import GatesSeen
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Seen:
     """The input of a status. `last_progress` is in seconds since 1970, None where nothing tells.
 
     `is_serving` says that one revision has a ready pod in each pool. Without a plan or a decision
-    there is trouble.
+    there is trouble. Without `gates` there is none before the engines.
     """
 
     generation: int
@@ -48,3 +49,4 @@ class Seen:
     progress_deadline_seconds: float = 3600.0
     drifts: tuple[Drift, ...] = ()
     drift_limit_percent: float = 5.0
+    gates: GatesSeen | None = None
