@@ -15,6 +15,7 @@ from tests.unit.gate.core import doubles
 
 from tidegate.api.gate_config import Slo
 from tidegate.gate.core.admissions import Admissions
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.exchange import Outcome, Seat, Usage
 
 TICK_SECONDS = 0.05
@@ -191,7 +192,7 @@ class Gated:
     def __init__(self, slo=None, **settings):
         self.slo = slo or Slo()
         self.settings = settings
-        self.core = Admissions(jitter=random.Random(1).random, choice=doubles.PlainChoice())
+        self.core = Admissions(jitter=random.Random(1).random, choice=Choice())
 
     def start(self, world):
         engine = world.engine

@@ -5,12 +5,13 @@ from typing import cast
 
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import denials, showing
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.fair_share import FairShare
 from tidegate.gate.core.ledger import Entry, Ledger
 from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.objectives import Objectives
-from tidegate.gate.core.placement import Choosing, Place, Placement
+from tidegate.gate.core.placement import Place, Placement
 from tidegate.gate.core.queue import Queue
 from tidegate.gate.core.retry_budget import RetryBudget
 from tidegate.gate.core.screening import Screening
@@ -43,7 +44,7 @@ class Admissions:
     `jitter` returns a random number of [0, 1), for Retry-After.
     """
 
-    def __init__(self, *, jitter: Callable[[], float], choice: Choosing) -> None:
+    def __init__(self, *, jitter: Callable[[], float], choice: Choice) -> None:
         self._choice = choice
         self._config: GateConfig | None = None
         self._gates = 1
@@ -98,6 +99,7 @@ class Admissions:
     def observe(self, pod: str, scrape: Scrape) -> None:
         """Take a pod's metrics."""
         self._ledger.observe(pod, scrape)
+        self._choice.observe(pod, scrape)
 
     def tick(self, now: float, wall: float) -> None:
         """Let those go who waited too long, forget what is old, and try again."""
@@ -205,7 +207,8 @@ class Admissions:
         if outcome is Outcome.ENGINE_FULL and book is not None:
             book.full_until = now + FULL_SECONDS
         elif outcome in FAILURES:
-            self._choice.failed(pod.name, now)
+            is_unreachable = outcome is Outcome.UNREACHABLE
+            self._choice.failed(pod.name, now, unreachable=is_unreachable)
 
     def _learn(self, seat: Seat, entry: Entry, usage: Usage | None, now: float) -> None:
         ask = seat.ask

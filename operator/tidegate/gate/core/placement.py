@@ -1,52 +1,18 @@
 """Finding the pod, or the pair of pods, that can take a request now."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import rule
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.demand import WITHOUT_KV, Demand
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
-from tidegate.gate.exchange import Ask, Pod, Shift, Why
+from tidegate.gate.exchange import Why
 
-Load = Callable[[Pod], float]
 NOBODY: frozenset[str] = frozenset()
-
-
-class Choosing(Protocol):
-    """Which pods come in question, in which order."""
-
-    def endpoints(self, pool: PoolName, pods: Sequence[Pod], now: float) -> None:
-        """Take the ready and terminating pods of a pool."""
-
-    def configure(self, config: GateConfig, now: float) -> None:
-        """Take a new configuration."""
-
-    def share(self, ask: Ask, config: GateConfig, wall: float) -> Shift | Why | None:
-        """Say whether this request is shed (`Why.SHED`) or shifted."""
-
-    def succeeded(self, pod: str, ttft_seconds: float | None, now: float) -> None:
-        """A pod answered well."""
-
-    def failed(self, pod: str, now: float) -> None:
-        """A pod failed."""
-
-    def is_ejected(self, pod: str, now: float) -> bool:
-        """Tell whether a pod is left out for its failures."""
-
-    def revisions(self, ask: Ask) -> list[str]:
-        """Revisions with a complete set of pods, the one that the dice chose first."""
-
-    def candidates(
-        self, pool: PoolName, revision: str, prefix: bytes, load: Load, now: float
-    ) -> list[Pod]:
-        """Pods in order of preference."""
-
-    def complete(self) -> Why | None:
-        """Say what is missing when no revision has ready pods in every pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +26,7 @@ class Place:
 class Placement:
     """Tries the rule on the pods in question, best first."""
 
-    def __init__(self, ledger: Ledger, choice: Choosing, objectives: Objectives) -> None:
+    def __init__(self, ledger: Ledger, choice: Choice, objectives: Objectives) -> None:
         self._ledger = ledger
         self._choice = choice
         self._objectives = objectives

@@ -2,10 +2,11 @@
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.core import denials
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.demand import WITHOUT_KV, Demand
 from tidegate.gate.core.fair_share import FairShare
 from tidegate.gate.core.ledger import Ledger
-from tidegate.gate.core.placement import Choosing, Placement
+from tidegate.gate.core.placement import Placement
 from tidegate.gate.core.turnaway import Turnaway
 from tidegate.gate.exchange import Refusal, Shift, Why
 
@@ -15,7 +16,7 @@ class Screening:
 
     def __init__(
         self,
-        choice: Choosing,
+        choice: Choice,
         placement: Placement,
         ledger: Ledger,
         shares: FairShare,

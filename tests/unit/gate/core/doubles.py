@@ -37,8 +37,11 @@ class PlainChoice:
     def succeeded(self, pod, ttft_seconds, now):
         self.told.append(("succeeded", pod))
 
-    def failed(self, pod, now):
+    def failed(self, pod, now, *, unreachable=False):
         self.told.append(("failed", pod))
+
+    def observe(self, pod, scrape):
+        self.told.append(("observed", pod))
 
     def is_ejected(self, pod, now):
         return pod in self.ejected
