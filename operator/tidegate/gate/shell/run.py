@@ -6,6 +6,7 @@ import logging
 import os
 
 import uvloop
+from prometheus_client import disable_created_metrics
 
 from tidegate.api.gate_config import Deadlines
 from tidegate.core import names
@@ -35,6 +36,7 @@ def run(settings: Settings) -> None:
         Invalid: A port cannot be bound.
     """
     listening.raise_open_files()
+    disable_created_metrics()  # a second series for each counter, which nobody asks for
     uvloop.run(_run(settings))
 
 

@@ -116,9 +116,11 @@ class Telemetry:
 
 
 def outcome_of(request: Finished) -> str:
-    """Return how a request ended: an `Outcome`, or `refused`, `shifted`, or `left` unanswered."""
+    """Return how a request ended: an `Outcome`, or `answered` or `refused` by the gate itself."""
     if request.shifted_to:
         return "shifted"
     if request.outcome is not None:
         return request.outcome.value
-    return "refused" if request.status else Outcome.CLIENT_GONE.value
+    if not request.status:
+        return Outcome.CLIENT_GONE.value
+    return "answered" if request.why is None else "refused"

@@ -57,6 +57,7 @@ def gate():
         ({"outcome": Outcome.DEADLINE, "why": Why.STALLED}, "deadline", "stalled"),
         ({"outcome": Outcome.CLIENT_GONE}, "client-gone", ""),
         ({"outcome": None, "status": 0}, "client-gone", ""),
+        ({"outcome": None, "status": 200}, "answered", ""),
         ({"outcome": None, "shifted_to": "other"}, "shifted", ""),
     ],
 )
