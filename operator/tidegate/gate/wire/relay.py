@@ -292,7 +292,7 @@ class Relay(Answer):
         self._tell()
         if self.has_begun:
             last = b""
-            if self._is_stream and self._framing.is_between:
+            if self._is_stream and (self._framing.is_between or self._is_dechunked):
                 is_amid = not self._last.removesuffix(b"\r\n").endswith(EVENT_END)
                 said = event or self._progress.error_event(why, message)
                 last = EVENT_END + said if is_amid else said
