@@ -1,10 +1,13 @@
 """What installs the operator, and the settings that it reads."""
 
+import itertools
+
 import pytest
 
+from tidegate.core.render import templates
 from tidegate.errors import Invalid
 from tidegate.shell import install, settings
-from tidegate.shell.resources import BY_KIND, LEASE_RULES, NAMED_RULES, OWNED_KINDS, RULES
+from tidegate.shell.resources import BY_KIND, LEASE_RULES, OWNED_KINDS, RULES
 
 
 def test_permissions_are_in_order_and_none_is_given_twice():
@@ -28,15 +31,26 @@ def test_nothing_may_be_done_with_pods_and_secrets_but_reading():
     assert allowed["pods"] <= {"get", "list", "watch"}
 
 
-def test_of_config_maps_only_the_measurements_may_be_written():
-    role = next(d for d in install.manifests("img:1", "tg", 2) if d["kind"] == "ClusterRole")
-    writes = [
-        rule.get("resourceNames")
-        for rule in role["rules"]
-        if "configmaps" in rule["resources"] and {"create", "patch"} & set(rule["verbs"])
-    ]
+def test_a_gate_is_given_no_right_that_the_operator_lacks_and_none_by_escalation():
+    allowed = {(group, resource): set(verbs) for group, resource, verbs in RULES}
+    values = {"name": "chat-gate", "namespace": "default"}
 
-    assert writes == [["tidegate-measurements"]]
+    for rule in templates.fill("gate-role.yaml.j2", values)["rules"]:
+        for group, resource in itertools.product(rule["apiGroups"], rule["resources"]):
+            assert set(rule["verbs"]) <= allowed[group, resource]
+    assert not {"escalate", "bind", "impersonate", "*"} & {
+        v for verbs in allowed.values() for v in verbs
+    }
+
+
+def test_gates_run_the_image_that_the_operator_is_told_it_runs(monkeypatch):
+    deployment = next(d for d in install.manifests("img:1", "tg", 2) if d["kind"] == "Deployment")
+    (variable,) = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+
+    monkeypatch.setenv(variable["name"], variable["value"])
+
+    assert settings.OperatorSettings().for_pass().gate_image == "img:1"
+    assert settings.OperatorSettings(gate_image="img:2").for_pass().gate_image == "img:2"
 
 
 def test_the_manifests_hold_the_image_and_the_permissions():
@@ -44,7 +58,7 @@ def test_the_manifests_hold_the_image_and_the_permissions():
     container = objects["Deployment"]["spec"]["template"]["spec"]["containers"][0]
 
     assert container["image"] == "img:1"
-    assert len(objects["ClusterRole"]["rules"]) == len(RULES) + len(NAMED_RULES)
+    assert len(objects["ClusterRole"]["rules"]) == len(RULES)
     assert objects["ClusterRoleBinding"]["subjects"][0]["namespace"] == "tg"
 
 

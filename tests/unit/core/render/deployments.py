@@ -4,9 +4,11 @@ from typing import Any
 
 from tidegate.api.figures import exact
 from tidegate.api.llmdeployment import LLMDeploymentSpec, parse_spec
-from tidegate.core import nodes
+from tidegate.core import names, nodes
 from tidegate.core.budget.engine_config import EngineConfig
+from tidegate.core.budget.groups import Group
 from tidegate.core.budget.pool import KVPool
+from tidegate.core.budget.reach import AllTokens
 from tidegate.core.budget.sizing import Budget, Sizing
 from tidegate.core.plan import Plan, SlicePlan
 from tidegate.core.render import render
@@ -54,6 +56,7 @@ def sizing(kv_cache_memory_bytes: int | None = None) -> Sizing:
         estimated_max_model_len=2048,
         max_model_len_that_fits=16000,
         fits=True,
+        groups=(Group(16, (16384,), AllTokens()),),
     )
     return Sizing(
         budget=Budget(*[nothing] * 8),
@@ -113,8 +116,21 @@ def plan(asked: LLMDeploymentSpec, products: tuple[str, ...] = (H100,), **config
 
 
 def rendered(asked: LLMDeploymentSpec, **config: Any) -> list[dict[str, Any]]:
-    """Return every object of a deployment."""
-    return render.render(OWNER, asked, plan(asked, **config))
+    """Return every object of a deployment's pools."""
+    return of_pools(render.render(OWNER, asked, plan(asked, **config)))
+
+
+def gate_objects(asked: LLMDeploymentSpec, **told: Any) -> dict[str, dict[str, Any]]:
+    """Return the objects of a deployment's gate, by kind."""
+    documents = render.render(OWNER, asked, plan(asked), **told)
+    gates = [found for found in documents if found not in of_pools(documents)]
+    assert len({found["kind"] for found in gates}) == len(gates)
+    return {found["kind"]: found for found in gates}
+
+
+def of_pools(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the documents that belong to a pool."""
+    return [found for found in documents if names.LABEL_POOL in found["metadata"]["labels"]]
 
 
 def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from tidegate.core.render import render
 from tidegate.core.render.network import Readers
 
 from . import deployments
-from .deployments import A100, H100, of_kind
+from .deployments import A100, H100, of_kind, of_pools
 
 
 def test_a_unified_pool_is_five_objects_and_a_pair_ten():
@@ -25,9 +25,9 @@ def test_a_unified_pool_is_five_objects_and_a_pair_ten():
 def test_each_class_of_node_gets_a_deployment_of_its_own():
     asked = deployments.spec()
 
-    found = of_kind(
-        render.render(deployments.OWNER, asked, deployments.plan(asked, (A100, H100))), "Deployment"
-    )
+    plan = deployments.plan(asked, (A100, H100))
+
+    found = of_kind(of_pools(render.render(deployments.OWNER, asked, plan)), "Deployment")
 
     selectors = [d["spec"]["selector"]["matchLabels"] for d in found]
     assert len({d["metadata"]["name"] for d in found}) == 2
@@ -50,7 +50,7 @@ def test_replicas_are_the_plans_unless_the_rollout_says_otherwise():
     plan = deployments.plan(asked)
     scale = {("decode", deployments.node_class().name): 0}
 
-    found = of_kind(render.render(deployments.OWNER, asked, plan, scale), "Deployment")
+    found = of_kind(of_pools(render.render(deployments.OWNER, asked, plan, scale)), "Deployment")
 
     replicas = {d["metadata"]["labels"][names.LABEL_POOL]: d["spec"]["replicas"] for d in found}
     assert replicas == {"prefill": 1, "decode": 0}
@@ -148,7 +148,8 @@ def test_names_and_labels_stay_within_kubernetes_limits(length):
 def _ingress(asked, pool, readers=None):
     documents = render.render(deployments.OWNER, asked, deployments.plan(asked), readers=readers)
     policies = {
-        d["metadata"]["labels"][names.LABEL_POOL]: d for d in of_kind(documents, "NetworkPolicy")
+        d["metadata"]["labels"][names.LABEL_POOL]: d
+        for d in of_kind(of_pools(documents), "NetworkPolicy")
     }
     assert policies[pool]["spec"]["policyTypes"] == ["Ingress"]
     return policies[pool]["spec"]["ingress"]
