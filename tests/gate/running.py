@@ -161,14 +161,14 @@ class Client:
                 return error.partial, False
         if headers.get("transfer-encoding") != "chunked":
             return await self.reader.read(), True
-        body = b""
+        chunks: list[bytes] = []
         try:
             while size := int(await self.reader.readuntil(b"\r\n"), 16):
-                body += (await self.reader.readexactly(size + 2))[:-2]
+                chunks.append((await self.reader.readexactly(size + 2))[:-2])
             await self.reader.readexactly(2)
         except (asyncio.IncompleteReadError, ConnectionError):
-            return body, False
-        return body, True
+            return b"".join(chunks), False
+        return b"".join(chunks), True
 
     async def is_closed(self, seconds: float = PATIENCE_SECONDS) -> bool:
         """Tell whether the gate closes the connection, with nothing more said."""

@@ -147,6 +147,8 @@ class ClientConnection(asyncio.Protocol):
         self._sweep.discard(self)
         self._let_go()
         self._buffer = b""
+        if self.reads is not None:
+            self.reads.abort()
         leave, self._leave = self._leave, None
         if leave is not None:
             leave()
@@ -219,7 +221,7 @@ class ClientConnection(asyncio.Protocol):
         self._phase, self._since = Phase.BODY, self._loop.time()
         self._framing, self._body_bytes = framing(asked.length), 0
         if asked.expects_continue and not self._buffer and not self._framing.ended:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
     def _bounds(self, asked: Asked) -> Refusal | None:
@@ -293,7 +295,7 @@ class ClientConnection(asyncio.Protocol):
         """Write a whole answer of the gate's own."""
         is_head = self._asked is not None and self._asked.head.method == "HEAD"
         head = write_answer(status, headers, len(body), keeps_alive=self._stays)
-        self._transport.write(head if is_head else head + body)
+        self.write(head if is_head else head + body)
         self.finish()
 
     def begin(self, status: int, headers: Headers, length: int) -> None:
@@ -302,11 +304,12 @@ class ClientConnection(asyncio.Protocol):
             length = UNTIL_CLOSE
         if length == UNTIL_CLOSE:
             self._keeps_alive = False
-        self._transport.write(write_answer(status, headers, length, keeps_alive=self._stays))
+        self.write(write_answer(status, headers, length, keeps_alive=self._stays))
 
     def write(self, data: bytes) -> None:
-        """Write bytes of the body."""
-        self._transport.write(data)
+        """Write bytes; uvloop raises where the client left in this very turn of the loop."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def finish(self) -> None:
         """The answer is out: look at the next request, or close."""
@@ -320,7 +323,8 @@ class ClientConnection(asyncio.Protocol):
             self._linger()
             return
         self._phase = Phase.HEAD
-        self._transport.resume_reading()
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
         if self._buffer:
             self._loop.call_soon(self._advance_if_open)
 
@@ -328,7 +332,7 @@ class ClientConnection(asyncio.Protocol):
         """Write these last bytes and close: the client sees that the answer is not whole."""
         self._keeps_alive = False
         if last:
-            self._transport.write(last)
+            self.write(last)
         self.finish()
 
     def close(self) -> None:
@@ -338,6 +342,7 @@ class ClientConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
+        self._phase = Phase.CLOSED
         self._transport.abort()
 
     @property

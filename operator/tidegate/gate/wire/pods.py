@@ -63,8 +63,21 @@ class PodConnection(asyncio.Protocol):
 
     def send(self, head: bytes, body: bytes, taker: Taker) -> None:
         """Send a request, whose answer `taker` gets."""
+        if self.transport.is_closing():
+            taker.lost()
+            return
         self.taker = taker
         self.transport.writelines((head, body))
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def release(self, now: float) -> None:
         """Keep the connection for a later request: its answer has come to its end."""

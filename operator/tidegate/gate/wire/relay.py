@@ -117,13 +117,13 @@ class Relay(Answer):
     def pause(self) -> None:
         """The client is behind: read no more from the engine."""
         self._behind_since = self._loop.time()
-        self._connection.transport.pause_reading()
+        self._connection.pause()
 
     def resume(self) -> None:
         """The client has caught up."""
         self._behind_since = None
         self._heard_at = self._loop.time()
-        self._connection.transport.resume_reading()
+        self._connection.resume()
 
     def check(self, now: float) -> None:
         """Give up when a deadline has passed; an engine is not blamed for a slow client."""
