@@ -1,0 +1,233 @@
+"""Two steps: the prompt on one engine, the answer from another."""
+
+import asyncio
+
+import pytest
+from tests.gate.engine import (
+    DONE,
+    Engine,
+    Script,
+    answers,
+    completion,
+    hangs,
+    streams,
+    then_resets,
+    token,
+    usage_event,
+    whole,
+)
+from tests.gate.running import Client, ask, eventually, post, running
+
+from tidegate.gate.exchange import Outcome, Pod
+
+TRANSFER = {
+    "do_remote_prefill": True,
+    "do_remote_decode": False,
+    "remote_block_ids": [[1, 2, 3]],
+    "remote_engine_id": "e",
+    "remote_request_id": "cmpl-x",
+    "remote_host": "10.0.0.1",
+    "remote_port": 5600,
+    "tp_size": 1,
+}
+REMOTE_DECODE = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
+PREFILLS = answers(whole(completion(kv_transfer_params=TRANSFER)))
+DECODES = streams(token("a"), token("b"), usage_event())
+SERVICES = {"prefill": "tiny-prefill", "decode": "tiny-decode"}
+
+
+def prefill(script: Script | list[Script], name: str = "p-0") -> Engine:
+    return Engine(script, name, "prefill")
+
+
+def decode(script: Script | list[Script], name: str = "d-0") -> Engine:
+    return Engine(script, name, "decode")
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+async def test_the_prompt_goes_to_one_engine_and_the_answer_comes_from_another(
+    limit: str,
+) -> None:
+    asked = {
+        "messages": [{"role": "user", "content": "hello"}],
+        "stream": True,
+        "min_tokens": 4,
+        "logprobs": True,
+        "top_logprobs": 2,
+        limit: 64,
+        "unknown": {"kept": True},
+        "kv_transfer_params": {"do_remote_prefill": True},
+    }
+    path = "/v1/chat/completions"
+    async with prefill(PREFILLS) as p, decode(DECODES) as d, running(p, d, services=SERVICES) as g:
+        answer = await ask(g, post(path, "x-request-id: mine", **asked))
+        await g.settled()
+    assert answer.body == token("a") + token("b") + DONE
+    first, second = p.received[0].json, d.received[0].json
+    assert first["kv_transfer_params"] == REMOTE_DECODE
+    assert (first["stream"], first["max_tokens"], first[limit]) == (False, 1, 1)
+    assert not {"stream_options", "min_tokens", "logprobs", "top_logprobs"} & set(first)
+    assert second["kv_transfer_params"] == TRANSFER
+    assert {key: second[key] for key in asked if key != "kv_transfer_params"} == {
+        key: value for key, value in asked.items() if key != "kv_transfer_params"
+    }
+    assert p.received[0].line == d.received[0].line == f"POST {path} HTTP/1.1"
+    assert p.received[0].headers["x-request-id"] == d.received[0].headers["x-request-id"] == "mine"
+    assert g.seats.prefills == g.told.prefills == g.told.transfers == 1
+    assert g.told.last.prefill == "p-0"
+    assert g.told.last.pod == "d-0"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"n": 2}),
+        ("/v1/completions", {"prompt": ["a", "b"]}),
+        ("/v1/embeddings", {"input": "a"}),
+        ("/tokenize", {}),
+    ],
+)
+async def test_what_cannot_be_split_goes_to_the_decode_engine_alone(
+    path: str, body: dict[str, object]
+) -> None:
+    script = answers(whole(completion()))
+    async with prefill(PREFILLS) as p, decode(script) as d, running(p, d, services=SERVICES) as g:
+        assert (await ask(g, post(path, **body))).status == 200
+        await g.settled()
+    assert p.received == []
+    assert "kv_transfer_params" not in d.received[0].json
+    assert g.seats.prefills == 1, "the prefill pod's tokens are given back"
+
+
+PREFILL_FAILS: dict[str, tuple[Script, Outcome]] = {
+    "resets": (then_resets(answers()), Outcome.ENGINE_FAILED),
+    "answers 500": (answers(whole(b"{}", "500 Oh")), Outcome.ENGINE_FAILED),
+    "is full": (answers(whole(b"{}", "503 Busy")), Outcome.ENGINE_FULL),
+    "gives no parameters": (answers(whole(completion())), Outcome.ENGINE_FAILED),
+    "aborts": (
+        answers(whole(completion("abort", kv_transfer_params=None))),
+        Outcome.ENGINE_FAILED,
+    ),
+    "answers garbage": (answers(whole(b"garbage")), Outcome.ENGINE_FAILED),
+}
+
+
+@pytest.mark.parametrize(("script", "outcome"), PREFILL_FAILS.values(), ids=PREFILL_FAILS)
+async def test_a_prefill_that_fails_is_made_good_by_another_prefill_pod(
+    script: Script, outcome: Outcome
+) -> None:
+    async with (
+        prefill(script) as bad,
+        prefill(PREFILLS, "p-1") as good,
+        decode(DECODES) as d,
+        running(bad, good, d, services=SERVICES) as gate,
+    ):
+        answer = await ask(gate, post(stream=True))
+        await gate.settled()
+    assert answer.body == token("a") + token("b") + DONE
+    assert gate.seats.failures == [(bad.pod, outcome)]
+    assert len(d.received) == 1
+
+
+async def test_without_a_prefill_pod_that_works_the_decode_engine_does_it_alone() -> None:
+    script = answers(whole(b"{}", "500 Oh"))
+    async with (
+        prefill(script) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES) as gate,
+    ):
+        assert (await ask(gate, post(stream=True))).is_complete
+        await gate.settled()
+    assert "kv_transfer_params" not in d.received[0].json
+    assert gate.seats.failures == [(p.pod, Outcome.ENGINE_FAILED)]
+
+
+async def test_the_prefill_engines_refusal_is_the_clients() -> None:
+    body = b'{"error": {"message": "unknown parameter", "code": 400}}'
+    script = answers(whole(body, "400 Bad Request"))
+    async with (
+        prefill(script) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES) as gate,
+    ):
+        answer = await ask(gate, post(stream=True))
+        await gate.settled()
+    assert (answer.status, answer.body) == (400, body)
+    assert d.received == []
+    assert gate.seats.ends == [(d.pod, Outcome.ENGINE_REFUSED, None)]
+
+
+@pytest.mark.parametrize("may_prefill", [True, False])
+async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool) -> None:
+    fails = answers(whole(b'{"error": {"code": 500}}', "500 Internal Server Error"))
+    async with (
+        prefill(PREFILLS) as p,
+        decode([fails, DECODES]) as d,
+        running(p, d, services=SERVICES, decode_may_prefill=may_prefill) as gate,
+    ):
+        answer = await ask(gate, post(stream=True))
+        await gate.settled()
+    if not may_prefill:
+        assert answer.status == 502
+        return
+    assert answer.body == token("a") + token("b") + DONE
+    first, second = (one.json for one in d.received)
+    assert "kv_transfer_params" in first
+    assert "kv_transfer_params" not in second
+    assert gate.told.retries == [("d-0", Outcome.ENGINE_FAILED)]
+
+
+async def test_a_client_that_leaves_during_prefill_stops_it() -> None:
+    async with prefill(hangs) as p, decode(DECODES) as d, running(p, d, services=SERVICES) as gate:
+        async with Client.to(gate) as client:
+            client.send(post(stream=True))
+            await eventually(lambda: len(p.received) == 1)
+        await eventually(lambda: p.open_connections == 0)
+        await gate.settled()
+    assert d.received == []
+    assert gate.seats.ends == [(d.pod, Outcome.CLIENT_GONE, None)]
+
+
+async def test_a_transfer_that_hangs_meets_the_deadline() -> None:
+    deadlines = {"first_token": "300ms"}
+    async with (
+        prefill(PREFILLS) as p,
+        decode(hangs) as d,
+        running(p, d, services=SERVICES, deadlines=deadlines) as gate,
+    ):
+        answer = await ask(gate, post(stream=True))
+        await gate.settled()
+        await eventually(lambda: d.open_connections == 0)
+    assert (answer.status, answer.headers["x-tidegate-reason"]) == (504, "ttft-deadline")
+
+
+async def test_a_probe_says_whether_a_pair_can_serve() -> None:
+    fails = answers(whole(b'{"error": {"message": "hash mismatch", "code": 500}}', "500 No"))
+    script = answers(whole(completion()))
+    async with (
+        prefill(PREFILLS) as p,
+        decode([script, fails]) as d,
+        running(p, d, services=SERVICES) as gate,
+    ):
+        good = await gate.server.probe(p.pod, d.pod)
+        assert (good.is_ok, good.step, good.outcome) == (True, "decode", Outcome.FINISHED)
+        assert p.received[0].json["kv_transfer_params"] == REMOTE_DECODE
+        assert d.received[0].json["kv_transfer_params"] == TRANSFER
+        bad = await gate.server.probe(p.pod, d.pod)
+        assert (bad.is_ok, bad.step) == (False, "decode")
+        assert "hash mismatch" in bad.message
+        gone = Pod("p-9", "127.0.0.1", 1, "prefill", "r1", "slice")
+        lost = await gate.server.probe(gone, d.pod)
+        assert (lost.is_ok, lost.step, lost.outcome) == (False, "prefill", Outcome.UNREACHABLE)
+        d.script = script
+        alone = await gate.server.probe(None, d.pod)
+        assert alone.is_ok
+    assert gate.seats.given == 0
+    await asyncio.sleep(0)
