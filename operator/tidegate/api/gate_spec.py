@@ -181,7 +181,11 @@ class GateSpec(Wire):
     """Refuse requests without a known key."""
     default_priority: Annotated[int, Field(ge=0, le=9)] = 5
     """The class of requests without a key; 9 is served first."""
-    trusted_peers: Annotated[list[Network], Field(max_length=64), unique()] = []
+    trusted_peers: Annotated[
+        list[Network],
+        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
+        unique(),
+    ] = []
     """Networks whose headers `x-tidegate-tenant` and `x-tidegate-priority` are believed."""
     tenant_tokens_in_flight: Annotated[int, Field(ge=1, le=2**40)] | None = None
     """Tokens that one tenant may have in flight; no limit when absent."""
