@@ -106,7 +106,8 @@ def _document(text: str) -> Any:
             return {}
         if isinstance(root, yaml.MappingNode):
             _require_unique(root)
-        return loader.construct_document(root)
+        document = loader.construct_document(root)
+        return {} if document is None else document
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         # Neither its message nor its context is shown: they quote the file.

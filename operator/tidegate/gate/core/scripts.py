@@ -3,9 +3,9 @@
 from tidegate.gate.exchange import Script
 
 _SAMPLE = 1024
-_CODE_MARKS = b"{}()[];=<>_"
-_CODE_SHARE = 0.04
-"""Share of such marks from which text is code: prose has under 1 %, code and JSON 6 to 15 %."""
+_CODE_MARKS = b"{}[]=<>_"
+_CODE_SHARE = 0.03
+"""Share of such marks from which text is code: prose has next to none, code 4 to 8 %, JSON more."""
 _DENSE = "\u0590"
 """From Hebrew on, over Arabic, Indic and Thai to Chinese, a token holds one or two characters."""
 _DENSE_SAMPLES = 256
