@@ -37,6 +37,8 @@ class Percentage:
 
     def takes(self, ask: Ask, percent: float) -> bool:
         """Draw for a request; asked again about the same one, the answer is the same."""
+        if not percent:
+            return False
         if self._drawn.is_of(ask):
             return self._drawn.lot(ask) is True
         return self._draw(ask, self._debt + round(percent * _ONE / 100), percent)
