@@ -112,7 +112,7 @@ def test_kubectl_shows_an_unplanned_deployment(namespace, deployment):
     wide = kubectl("get", "llm", "-n", namespace, "-o", "wide").stdout
 
     assert short.split()[:6] == ["NAME", "READY", "MODE", "PODS", "KV-TOKENS", "REASON"]
-    assert wide.splitlines()[0].split()[-3:] == ["MODEL", "CONCURRENCY", "REVISION"]
+    assert wide.splitlines()[0].split()[-4:] == ["MODEL", "CONCURRENCY", "REVISION", "ADDRESS"]
     assert "Qwen/Qwen3-0.6B" in wide
 
 
