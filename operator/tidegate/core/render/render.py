@@ -76,18 +76,18 @@ def render(
     ]
     told = gate_config.make(owner.namespace, owner.name, spec, plan, around or Around())
     documents += gate.objects(spec, told, readers, gate_image or gate.Image())
-    documents += [_deployment(owner, spec, plan, entry, scale or {}) for entry in plan.slices]
+    documents += [deployment(owner, spec, plan, entry, scale or {}) for entry in plan.slices]
     return sorted(
         (_owned(owner, document) for document in documents),
         key=lambda document: (_ORDER.index(document["kind"]), document["metadata"]["name"]),
     )
 
 
-def preview(deployment: LLMDeployment, plan: Plan) -> list[Document]:
+def preview(resource: LLMDeployment, plan: Plan) -> list[Document]:
     """Return the objects that a resource would lead to if it were applied."""
-    metadata = deployment.metadata
+    metadata = resource.metadata
     owner = Owner(metadata.get("namespace", "default"), metadata["name"], None)
-    return render(owner, deployment.spec, plan)
+    return render(owner, resource.spec, plan)
 
 
 def _pool_objects(owner: Owner, pool: str, readers: Readers) -> list[Document]:
@@ -103,9 +103,14 @@ def _pool_objects(owner: Owner, pool: str, readers: Readers) -> list[Document]:
     return [_labelled(templates.fill(f"{kind}.yaml.j2", values), labels) for kind in kinds]
 
 
-def _deployment(
+def deployment(
     owner: Owner, spec: LLMDeploymentSpec, plan: Plan, entry: SlicePlan, scale: Scale
 ) -> Document:
+    """Return the Deployment of one slice, without its owner.
+
+    Raises:
+        Refused: Something that the user passes on to the pods may not reach them.
+    """
     class_name = entry.node_class.name
     selector = names.slice_labels(owner.name, entry.pool, plan.revision, class_name)
     labels = _common_labels() | selector
