@@ -80,12 +80,7 @@ def command(
         model_config=_config(config_file),
         rules=settings.admission,
     )
-    memo = Memo()
-    answers = [
-        Answer(source, review(None, source.document, facts, memo))
-        for source in found.deployments
-        for facts in [check_facts.of(source, found.documents, known, texts)]
-    ]
+    answers = _answers(found, known, texts)
     _print(answers, output)
     for problem in found.unreadable:
         click.echo(f"tidegate: {problem}", err=True)
@@ -93,6 +88,16 @@ def command(
         raise click.exceptions.Exit(WRONG_USAGE)
     if not check_answer.is_good(answers, strict=strict):
         raise click.exceptions.Exit(REFUSED)
+
+
+def _answers(found: Sources, known: Facts, texts: Texts) -> list[Answer]:
+    """Review every resource; those that differ by their names alone are judged once."""
+    memo, beside = Memo(), check_facts.beside(found.documents)
+    answers = []
+    for source in found.deployments:
+        facts = check_facts.of(source, beside[source.namespace], known, texts)
+        answers.append(Answer(source, review(None, source.document, facts, memo)))
+    return answers
 
 
 def _world(

@@ -1,7 +1,7 @@
 """The world of a check: nodes as the options say, everything else from the files themselves."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.cli.check_sources import Source
@@ -13,22 +13,45 @@ Texts = Mapping[tuple[str, str, str], str | None]
 """Values of ConfigMaps by namespace, name and key."""
 
 
-def of(source: Source, beside: Sequence[Source], known: Facts, asked: Texts) -> Facts:
+@dataclass(frozen=True)
+class Beside:
+    """What the inputs hold of one namespace."""
+
+    texts: Mapping[tuple[str, str], str]
+    deployments: tuple[Mapping[str, Any], ...]
+    selectors: tuple[Selector, ...]
+
+
+def beside(sources: Sequence[Source]) -> dict[str, Beside]:
+    """Return what the inputs hold, by namespace."""
+    by_namespace: dict[str, list[Source]] = {}
+    for source in sources:
+        by_namespace.setdefault(source.namespace, []).append(source)
+    return {
+        namespace: Beside(
+            dict(_texts(found)),
+            tuple(source.document for source in found if source.is_deployment),
+            tuple(_selectors(found)),
+        )
+        for namespace, found in by_namespace.items()
+    }
+
+
+def of(source: Source, near: Beside, known: Facts, asked: Texts) -> Facts:
     """Return what is known to the review of one resource.
 
     Args:
         source: The resource.
-        beside: Every document of the inputs.
+        near: What the inputs hold of its namespace.
         known: The nodes and the settings, alike for all resources.
         asked: What the cluster said of ConfigMaps that resources name.
     """
-    near = [other for other in beside if other.namespace == source.namespace]
     texts = {key[1:]: text for key, text in asked.items() if key[0] == source.namespace}
     return replace(
         known,
-        config_texts={**texts, **dict(_texts(near))},
-        others=tuple(s.document for s in near if s.is_deployment and s.name != source.name),
-        selectors=tuple(_selectors(near)),
+        config_texts={**texts, **near.texts},
+        others=tuple(d for d in near.deployments if d is not source.document),
+        selectors=near.selectors,
     )
 
 

@@ -25,7 +25,8 @@ OF_ADMISSION_ALONE = (Reason.TRUSTS_OTHERS, Reason.TOKEN_MISSING)
 def told_by_the_webhook(case: Case) -> SimpleNamespace:
     source = Source("-", 0, None, case.document)
     beside = [Source("-", number, None, found) for number, found in enumerate(case.beside, 1)]
-    facts = check_facts.of(source, beside, Facts(nodes=case.nodes, rules=case.rules), {})
+    near = check_facts.beside([source, *beside])[source.namespace]
+    facts = check_facts.of(source, near, Facts(nodes=case.nodes, rules=case.rules), {})
     found = review(None, case.document, facts)
     return SimpleNamespace(
         allowed=found.allowed,
@@ -42,7 +43,7 @@ def told_by_the_command(case: Case, folder, capsys) -> SimpleNamespace:
         "settings.yaml": [{"admission": case.settings}],
     }
     for file, documents in written.items():
-        text = yaml.safe_dump_all(documents, allow_unicode=False)
+        text = yaml.dump_all(documents, Dumper=yaml.CSafeDumper)
         (folder / file).write_text(text, encoding="utf-8")
     arguments = ["check", "-f", "llmd.yaml", "--nodes", "nodes.yml", "--settings", "settings.yaml"]
     given = [str(folder / word) if word in written else word for word in arguments]

@@ -163,9 +163,9 @@ def _by_itself(
 
 def _rendered_faults(spec: LLMDeploymentSpec, plan: Plan) -> list[Finding]:
     """Return what is wrong with the pods as rendered; those of a pool are alike on all classes."""
-    one_each = tuple(next(iter(plan.of_pool(pool))) for pool in spec.pools.by_name())
-    few = replace(plan, slices=one_each)
-    return rendered_faults(render.render(Owner("default", "name", None), spec, few))
+    owner = Owner("default", "name", None)
+    first = [plan.of_pool(pool)[0] for pool in spec.pools.by_name()]
+    return rendered_faults([render.deployment(owner, spec, plan, entry, {}) for entry in first])
 
 
 def rendered_faults(documents: list[dict[str, Any]]) -> list[Finding]:
