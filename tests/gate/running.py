@@ -96,7 +96,8 @@ def post(path: str = "/v1/completions", *headers: str, version: str = "1.1", **b
     asked = json.dumps({"model": "tiny", "prompt": [1, 2, 3], "max_tokens": 8, **body}).encode()
     lines = "".join(f"{line}\r\n" for line in headers)
     return (
-        f"POST {path} HTTP/{version}\r\nhost: gate\r\ncontent-length: {len(asked)}\r\n{lines}\r\n"
+        f"POST {path} HTTP/{version}\r\nhost: gate\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(asked)}\r\n{lines}\r\n"
     ).encode() + asked
 
 
