@@ -14,19 +14,20 @@ def read(documents: Sequence[tuple[str, dict[str, Any]]]) -> list[Node]:
     Raises:
         Invalid: A node is not as the API server writes it, or two have one name; all faults.
     """
-    found, problems = [], []
+    found: list[Node] = []
+    problems: list[Problem] = []
     places: dict[str, str] = {}
     for place, document in documents:
         wrong = [Problem(f"{place}: {field}", told) for field, told in _faults(document)]
         if wrong:
             problems += wrong
             continue
-        node = nodes.read(document)
-        if node.name in places:
-            told = f"{node.name} is the name of {places[node.name]}, too; give each Node once"
+        name = document["metadata"]["name"]
+        if name in places:
+            told = f"{name} is the name of {places[name]}, too; give each Node once"
             problems.append(Problem(f"{place}: metadata.name", told))
-        places.setdefault(node.name, place)
-        found.append(node)
+        places.setdefault(name, place)
+        found += nodes.offers(document)
     if problems:
         raise Invalid(problems)
     return found

@@ -28,7 +28,7 @@ def require(
         Refused: Its pods would not start there.
     """
     pool = spec.pools.by_name()[name]
-    _require_known_share(node_class.gpu)
+    _require_known_share(spec, node_class.gpu)
     _require_gpus(name, pool, node_class, nodes)
     _require_one_device(name, pool, node_class.gpu)
     _require_type(method_of(spec, model), node_class.gpu)
@@ -62,15 +62,30 @@ def method_of(spec: LLMDeploymentSpec, model: ModelShape) -> Method | None:
     return quantization_methods.find(name) if name else None
 
 
-def _require_known_share(gpu: Gpu) -> None:
-    """MPS gives each of a card's clients a part of its memory, which the labels do not tell."""
-    if gpu.is_mps:
+def _require_known_share(spec: LLMDeploymentSpec, gpu: Gpu) -> None:
+    """Of a card that pods share, a pod must know, and keep to, what it may take."""
+    if gpu.is_mps and gpu.sharers == 1:
         raise Refused(
             Reason.GPU_UNKNOWN,
             f"{gpu.product} is shared by MPS, so a pod gets a part of its memory that no label "
             "tells; declare the class with that memory in the operator's nodeClasses setting, or "
             "use whole cards or MIG devices",
         )
+    line, pods = spec.budget.safety_line, gpu.sharers
+    if gpu.is_shared and line * pods > 1:
+        raise Refused(
+            Reason.BUDGET_UNCERTAIN,
+            f"{gpu.product} is shared by time among {pods} pods, each of which sees the whole card "
+            f"and none of which is limited: a safetyLine of {line:g} for each is {line * pods:.3g} "
+            f"cards; a safetyLine up to {share_of_a_pod(pods):g} shares it, or whole cards, MIG "
+            "devices or MPS, which limit each pod by themselves",
+            "spec.budget.safetyLine",
+        )
+
+
+def share_of_a_pod(pods: int) -> float:
+    """Return the part of a card for each of so many pods, rounded down to four digits."""
+    return 10_000 // pods / 10_000
 
 
 def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[Node]) -> None:
@@ -87,7 +102,7 @@ def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[
 
 def _require_one_device(name: str, pool: Pool, gpu: Gpu) -> None:
     """CUDA shows a process one MIG device at most; shares of a card may be of the same card."""
-    if _gpus(pool) == 1 or not (gpu.is_shared or gpu.mig_profile):
+    if _gpus(pool) == 1 or not (gpu.is_shared or gpu.is_mps or gpu.mig_profile):
         return
     wide = "tensorParallel" if pool.tensor_parallel > 1 else "pipelineParallel"
     if gpu.mig_profile is None:
@@ -101,7 +116,7 @@ def _require_one_device(name: str, pool: Pool, gpu: Gpu) -> None:
     raise Refused(
         Reason.PARALLELISM_INVALID,
         f"a pod of {_gpus(pool)} MIG devices ({gpu.mig_profile}) cannot start: a process sees only "
-        f"one of them; {wide} 1 starts",
+        f"one of them, and neither NVLink nor peer access joins them; {wide} 1 starts",
         f"spec.pools.{name}.{wide}",
     )
 

@@ -19,6 +19,8 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 COMPONENT = "app.kubernetes.io/component"
 RESERVED_PREFIXES = ("tidegate.io/", "app.kubernetes.io/")
 GPU_RESOURCE = "nvidia.com/gpu"
+ISLAND_LABEL = "tidegate.io/gpus-per-island"
+"""A label that the owner of a node may set: how many of its GPUs reach each other fast."""
 ENGINE_CONTAINER = "engine"
 ENGINE_PORT = 8000
 SIDE_CHANNEL_PORT = 5600

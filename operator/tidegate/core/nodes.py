@@ -1,54 +1,54 @@
-"""Nodes as the planner sees them, and the classes that they fall into.
+"""Nodes as the planner sees them: what each offers of one kind of GPU, and what of it is free."""
 
-A node class is a set of nodes whose GPUs are alike: product, memory and GPUs per node. Its name is
-made of these alone, so it does not change with what else is in the cluster.
-"""
-
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tidegate.api.figures import exact
 from tidegate.api.quantities import parse_quantity
+from tidegate.core import node_class as classification
 from tidegate.core.names import GPU_RESOURCE
-from tidegate.facts import gpus
-from tidegate.facts.gpus import Gpu
+from tidegate.core.node_class import (
+    COUNT_LABEL,
+    MAJOR_LABEL,
+    MEMORY_LABEL,
+    MINOR_LABEL,
+    PRODUCT_LABEL,
+    NodeClass,
+    NodeClassSetting,
+    classify,
+    is_gpu_resource,
+    memory_mib,
+)
 
-PRODUCT_LABEL = "nvidia.com/gpu.product"
-MEMORY_LABEL = "nvidia.com/gpu.memory"
-COUNT_LABEL = "nvidia.com/gpu.count"
-SHARING_LABEL = "nvidia.com/gpu.sharing-strategy"
-MAJOR_LABEL = "nvidia.com/gpu.compute.major"
-MINOR_LABEL = "nvidia.com/gpu.compute.minor"
-
-
-@dataclass(frozen=True)
-class NodeClassSetting:
-    """A class that the operator's settings declare, for nodes whose labels tell no GPU."""
-
-    match_labels: Mapping[str, str]
-    product: str
-    memory_bytes: int | None = None
-    compute_capability: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class NodeClass:
-    """Nodes whose GPUs are alike; `requirements` are the labels (key, value) that select them."""
-
-    name: str
-    product: str
-    gpu: Gpu
-    gpus_per_node: int
-    requirements: tuple[tuple[str, str], ...]
+__all__ = [
+    "COUNT_LABEL",
+    "MAJOR_LABEL",
+    "MEMORY_LABEL",
+    "MINOR_LABEL",
+    "PRODUCT_LABEL",
+    "GpuPod",
+    "Node",
+    "NodeClass",
+    "NodeClassSetting",
+    "classes",
+    "classify",
+    "free_gpus",
+    "gpus_of_pod",
+    "is_gpu_resource",
+    "memory_mib",
+    "name_of_offer",
+    "offers",
+    "read",
+]
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: what a pod's placement depends on.
+    """What one node offers of one kind of GPU: all that a pod's placement depends on.
 
-    `gpus` and `memory_bytes` (of the host) are allocatable, not what is free; None is not told.
+    A node whose cards are cut into several kinds of MIG device is several of these, of which all
+    but whole cards have the resource in their `name` (`name_of_offer`). `gpus` and `memory_bytes`
+    (of the host) are allocatable, not what is free; None is not told.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Node:
 
 @dataclass(frozen=True)
 class GpuPod:
-    """A pod of the cluster, anybody's, that has not ended and asks for GPUs.
+    """A pod of the cluster, anybody's, that has not ended and asks for GPUs of one resource.
 
     `deployment` is the LLMDeployment (in the pod's namespace) that it belongs to, if any.
     """
@@ -72,117 +72,87 @@ class GpuPod:
     node: str | None
     gpus: int
     deployment: str | None = None
+    resource: str = GPU_RESOURCE
 
 
 def free_gpus(
     nodes: Sequence[Node], pods: Iterable[GpuPod], namespace: str | None, deployment: str | None
 ) -> dict[str, int]:
-    """Return by node the GPUs that no pod holds; those of one deployment count as free.
+    """Return by name the GPUs that no pod holds; those of one deployment count as free.
 
     A cordoned node takes no new pods: only what the deployment holds there already is its own.
     """
     held = {node.name: [0, 0] for node in nodes}  # by others, by the deployment
     for pod in pods:
-        if pod.node in held:
+        name = name_of_offer(pod.node, pod.resource) if pod.node else None
+        if name in held:
             owner = (pod.namespace, pod.deployment)
             ours = pod.deployment is not None and owner == (namespace, deployment)
-            held[pod.node][ours] += pod.gpus
+            held[name][ours] += pod.gpus
     return {
         node.name: node.gpus - held[node.name][0] if node.schedulable else held[node.name][1]
         for node in nodes
     }
 
 
+def gpus_of_pod(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a pod asks for, by resource: all containers, or one that runs before them."""
+    asked: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        for resource, count in _asked(container).items():
+            asked[resource] = asked.get(resource, 0) + count
+    for container in spec.get("initContainers") or ():
+        for resource, count in _asked(container).items():
+            asked[resource] = max(asked.get(resource, 0), count)
+    return asked
+
+
+def _asked(container: Mapping[str, Any]) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    amounts = (resources.get("limits") or {}) | (resources.get("requests") or {})
+    found = {
+        name: classification.integer(n) for name, n in amounts.items() if is_gpu_resource(name)
+    }
+    return {name: count for name, count in found.items() if count}
+
+
+def name_of_offer(node: str, resource: str) -> str:
+    """Return the name of what a node offers of a resource: its own for whole cards."""
+    return node if resource == GPU_RESOURCE else f"{node}/{resource.partition('/')[2]}"
+
+
 def read(document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ()) -> Node:
-    """Read a Node as the API server sends it; a node without a known GPU has no class."""
+    """Read a node that offers one kind of GPU; the first kind of several."""
+    return offers(document, settings)[0]
+
+
+def offers(
+    document: Mapping[str, Any], settings: Sequence[NodeClassSetting] = ()
+) -> tuple[Node, ...]:
+    """Read a Node as the API server sends it: one for each kind of GPU, whole cards first.
+
+    One at least: a node without GPUs offers none of whole cards. A GPU that is not known has no
+    class.
+    """
     metadata, spec = document["metadata"], document.get("spec") or {}
-    status = document.get("status") or {}
+    allocatable = (document.get("status") or {}).get("allocatable") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
-    allocatable = status.get("allocatable") or {}
-    count = _integer(allocatable.get(GPU_RESOURCE)) or 0
-    return Node(
-        name=metadata["name"],
-        labels=labels,
-        taints=tuple(spec.get("taints") or ()),
-        schedulable=not spec.get("unschedulable", False),
-        gpus=count,
-        node_class=classify(labels, count, settings),
-        memory_bytes=_bytes(allocatable.get("memory")),
-    )
-
-
-def classify(
-    labels: Mapping[str, str], gpu_count: int, settings: Sequence[NodeClassSetting] = ()
-) -> NodeClass | None:
-    """Return a node's class by the settings, else by its labels, else by its cloud's labels."""
-    declared = next(
-        (s for s in settings if all(labels.get(k) == v for k, v in s.match_labels.items())), None
-    )
-    if declared is not None:
-        return _declared_class(declared, labels, gpu_count)
-    product = labels.get(PRODUCT_LABEL)
-    if product and not product.endswith("MIG-INVALID"):
-        return _labelled_class(product, labels, gpu_count)
-    return _cloud_class(labels)
-
-
-def _labelled_class(product: str, labels: Mapping[str, str], gpu_count: int) -> NodeClass | None:
-    size_mib = memory_mib(labels)
-    if size_mib is None and MEMORY_LABEL in labels:
-        return None  # the catalogue's size is a guess against what the node says
-    gpu = gpus.find(product, size_mib)
-    if gpu is None and size_mib:
-        gpu = gpus.unknown(product, size_mib, _capability(labels) or _known_capability(product))
-    if gpu is None:
-        return None
-    keys = [key for key in (PRODUCT_LABEL, MEMORY_LABEL, COUNT_LABEL) if key in labels]
-    if labels.get(SHARING_LABEL) == "mps":
-        gpu, keys = replace(gpu, is_mps=True), [*keys, SHARING_LABEL]
-    return _make(product, gpu, _integer(labels.get(COUNT_LABEL)) or gpu_count, labels, keys)
-
-
-def _declared_class(
-    setting: NodeClassSetting, labels: Mapping[str, str], gpu_count: int
-) -> NodeClass | None:
-    gpu = gpus.find(setting.product, None)
-    if setting.memory_bytes is not None:
-        # every memory size of a card has the same speeds
-        known = gpu or next(iter(gpus.variants(setting.product)), _blank(setting.product))
-        gpu = replace(
-            known,
-            cuda_total=exact(setting.memory_bytes, "declared by the operator's settings"),
-            compute_capability=setting.compute_capability or known.compute_capability,
+    counts = {
+        resource: count
+        for resource, amount in sorted(allocatable.items())
+        if is_gpu_resource(resource) and (count := classification.integer(amount))
+    }
+    return tuple(
+        Node(
+            name=name_of_offer(metadata["name"], resource),
+            labels=labels,
+            taints=tuple(spec.get("taints") or ()),
+            schedulable=not spec.get("unschedulable", False),
+            gpus=count,
+            node_class=classify(labels, count, settings, resource),
+            memory_bytes=_bytes(allocatable.get("memory")),
         )
-    if gpu is None:
-        return None
-    return _make(setting.product, gpu, gpu_count, labels, sorted(setting.match_labels))
-
-
-def _blank(product: str) -> Gpu:
-    """A card of which nothing is known but its name."""
-    return gpus.unknown(product, 0, None)
-
-
-def _cloud_class(labels: Mapping[str, str]) -> NodeClass | None:
-    found = gpus.from_cloud_labels(labels)
-    gpu = gpus.find(found.product, None) if found else None
-    if found is None or gpu is None:
-        return None
-    return _make(found.product, gpu, found.count, labels, list(found.keys))
-
-
-def _make(
-    product: str, gpu: Gpu, count: int, labels: Mapping[str, str], keys: Sequence[str]
-) -> NodeClass:
-    slug = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")
-    slug += "-mps" if gpu.is_mps else ""  # cards shared by time have the same product label
-    size_gib = round(gpu.cuda_total.bytes / 2**30)
-    return NodeClass(
-        name=f"{slug}-{size_gib}g-x{count}",
-        product=product,
-        gpu=gpu,
-        gpus_per_node=count,
-        requirements=tuple((key, labels[key]) for key in keys),
+        for resource, count in (counts or {GPU_RESOURCE: 0}).items()
     )
 
 
@@ -190,25 +160,6 @@ def classes(nodes: Iterable[Node]) -> dict[str, NodeClass]:
     """Return the classes of the nodes by name, in the order of their names."""
     found = {node.node_class.name: node.node_class for node in nodes if node.node_class}
     return dict(sorted(found.items()))
-
-
-def memory_mib(labels: Mapping[str, str]) -> int | None:
-    """Return a card's memory as its label says it; None for no label and for no sane number."""
-    return _integer(labels.get(MEMORY_LABEL))
-
-
-def _known_capability(product: str) -> tuple[int, int] | None:
-    """Return the compute capability of a known card, whatever memory it is sold with."""
-    return next((gpu.compute_capability for gpu in gpus.variants(product)), None)
-
-
-def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:
-    major, minor = _integer(labels.get(MAJOR_LABEL)), _integer(labels.get(MINOR_LABEL))
-    return (major, minor or 0) if major else None
-
-
-def _integer(text: Any) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", str(text)) else None
 
 
 def _bytes(text: Any) -> int | None:

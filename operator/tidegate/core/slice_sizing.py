@@ -1,10 +1,12 @@
 """The size of one pool on one class of node: from the spec to the engine's flags and a budget."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.quantities import format_bytes
 from tidegate.api.reasons import Reason
 from tidegate.core import class_limits, prefix, resolve
 from tidegate.core.budget import sizing
@@ -102,13 +104,14 @@ class PoolSizer:
             self.model,
             config,
             gpu,
-            safety_line=spec.budget.safety_line,
+            safety_line=_line(spec, gpu),
             kv_cache_bytes=spec.budget.kv_cache,
             activations_bytes=spec.budget.activations,
             weights_bytes=spec.model.weights.bytes,
             workload=workload,
             terms=terms,
         )
+        result = _limited(gpu, result)
         shared = spec.workload.shared_prefix_tokens if spec.workload else None
         result = prefix.counted_once(result, config, workload, shared)
         return resolve.with_concurrency(config, spec.engine, result), result
@@ -131,6 +134,34 @@ class _Estimate:
     configuration: str
 
 
+def _line(spec: LLMDeploymentSpec, gpu: Gpu) -> float:
+    """Return the safety line less what others hold of the card."""
+    return max(0.0, spec.budget.safety_line - gpu.taken_bytes / gpu.cuda_total.bytes)
+
+
+def _limited(gpu: Gpu, sized: Sizing) -> Sizing:
+    """Say how a card with others on it is planned, and keep the engine to its part by MPS.
+
+    CUDA may show a client the whole card or its part. So KV is given its bytes, and the share that
+    the engine asks to find free is one that either has.
+    """
+    if gpu.taken_bytes:
+        sentence = f"other processes hold {format_bytes(gpu.taken_bytes)} of each GPU, as declared"
+        return replace(sized, because=(*sized.because, sentence))
+    if not gpu.is_mps:
+        return sized
+    sentence = (
+        f"the card is shared by MPS among {gpu.sharers} pods, each of which is limited to "
+        f"{format_bytes(gpu.cuda_total.bytes)}: KV is given its bytes (--kv-cache-memory-bytes)"
+    )
+    return replace(
+        sized,
+        gpu_memory_utilization=math.floor(sized.gpu_memory_utilization / gpu.sharers * 1e4) / 1e4,
+        kv_cache_memory_bytes=sized.budget.kv_cache.bytes,
+        because=(*sized.because, sentence),
+    )
+
+
 def _as_it_ran(
     spec: LLMDeploymentSpec,
     gpu: Gpu,
@@ -140,12 +171,12 @@ def _as_it_ran(
 ) -> Sizing:
     """Give KV its bytes where this very engine was measured; it then starts without profiling.
 
-    Not on a GPU that is shared by time: what is free there is not what was free before.
+    Not on a GPU that others use as well: what is free there is not what was free before.
     """
     limits = (config.max_model_len, config.max_num_seqs)
     ran_so = limits == (basis.max_model_len, basis.max_num_seqs)
     has_ceiling = spec.budget.kv_cache is not None
-    if not sized.is_measured or not ran_so or has_ceiling or gpu.is_shared:
+    if not sized.is_measured or not ran_so or has_ceiling or gpu.is_used_by_others:
         return sized
     sentence = (
         "an engine of this very configuration was measured: it is given these bytes for KV "

@@ -2,17 +2,18 @@
 
 `data/gpus.json` is a list of cards, each with `products` (labels and their standing: `seen` in a
 real cluster, `derived` from the driver's name by the labeller's rule, `hand-made`, `documented`),
-speed figures with their sources, `migMemoryMib` by profile, and `variants`: the memory sizes that
-are sold, or switched by ECC, under one name. A variant has the memory `labels` (MiB) that belong
-to it and the `total` that CUDA gives a process, which is what the engine multiplies; a null total
-was never seen and is sized like that of an unknown card. `oldDriverLabels` are the labels of
-drivers that already show CUDA's total. `memoryNeeded` marks a name that no size may be read from.
+speed figures with their sources, `multiprocessors`, `migMemoryMib` by profile, and `variants`: the
+memory sizes that are sold, or switched by ECC, under one name. A variant has the memory `labels`
+(MiB) that belong to it and the `total` that CUDA gives a process, which is what the engine
+multiplies; a null total was never seen and is sized like that of an unknown card. `oldDriverLabels`
+are the labels of drivers that already show CUDA's total. `memoryNeeded` marks a name that no size
+may be read from.
 
 A speed of null is not known, and is never zero. Speeds are dense; NVLink is in one direction.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -56,12 +57,14 @@ _PRODUCT = re.compile(
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as a process sees it: a card, or a MIG device of one.
+    """One GPU as a process has it: a card, a MIG device of one, or a share of either.
 
-    `cuda_total` is the memory that CUDA reports; a shared card (`is_shared`) shows each process
-    the whole of it, and one shared by MPS (`is_mps`) a part that no label tells. Speeds are per
-    second and None where not known. `nvlink` is `built-in`, `bridge` (where one is fitted, between
-    pairs) or `none`; None is not known. `sources` pairs a field with where its value comes from.
+    `cuda_total` is the memory that CUDA reports. A card that is shared by time (`is_shared`) shows
+    each process the whole of it, and limits none. Of one that is shared by MPS (`is_mps`) a process
+    gets a part, which is `cuda_total` where the number of `sharers` is known; it is 1 where not.
+    `taken_bytes` is what other processes are said to hold. Speeds are per second and None where not
+    known. `nvlink` is `built-in`, `bridge` (where one is fitted, between pairs) or `none`; None is
+    not known. `sources` pairs a field with where its value comes from.
     """
 
     name: str
@@ -76,9 +79,16 @@ class Gpu:
     vendor: str = "NVIDIA"
     is_shared: bool = False
     is_mps: bool = False
+    sharers: int = 1
+    taken_bytes: int = 0
     mig_profile: str | None = None
     notes: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_used_by_others(self) -> bool:
+        """Tell whether other processes may hold memory of it: what an engine finds is no rule."""
+        return self.is_shared or self.is_mps or self.taken_bytes > 0
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,12 @@ class _Label:
     is_shared: bool
 
 
-def find(product: str, label_memory_mib: int | None) -> Gpu | None:
+def find(
+    product: str, label_memory_mib: int | None, multiprocessors: int | None = None
+) -> Gpu | None:
     """Return the card of a product label and a memory label (MiB).
+
+    `multiprocessors` is of a MIG device, where its label tells them.
 
     None where the product is not in the catalogue, where the memory is none of its variants, and
     where the memory is not told and the name alone leaves it open (see `variants`).
@@ -103,11 +117,14 @@ def find(product: str, label_memory_mib: int | None) -> Gpu | None:
         return None
     if label.profile is not None:
         total = _mig_total(card, label.profile, label_memory_mib)
-        return None if total is None else _make(card, {}, product, label, total)
+        if total is None:
+            return None
+        share = _share(card, label, total, multiprocessors)
+        return _make(card, {}, product, label, total, share)
     variant = _variant(card, label_memory_mib)
     if variant is None:
         return None
-    return _make(card, variant, product, label, _total(variant, label_memory_mib))
+    return _make(card, variant, product, label, _total(variant, label_memory_mib), _Share())
 
 
 def variants(product: str) -> tuple[Gpu, ...]:
@@ -116,7 +133,7 @@ def variants(product: str) -> tuple[Gpu, ...]:
     card = _cards().get(label.base)
     if card is None or label.profile is not None:
         return ()
-    found = [_make(card, v, product, label, _total(v, None)) for v in card["variants"]]
+    found = [_make(card, v, product, label, _total(v, None), _Share()) for v in card["variants"]]
     return tuple(sorted(found, key=lambda gpu: gpu.cuda_total.bytes))
 
 
@@ -139,6 +156,30 @@ def unknown(product: str, label_memory_mib: int, compute_capability: tuple[int, 
         is_shared=label.is_shared,
         mig_profile=label.profile,
         notes=("not in the catalogue",),
+    )
+
+
+def shared_by_mps(gpu: Gpu, sharers: int) -> Gpu:
+    """Return a client's part of a card: MPS limits its memory and its share of multiprocessors.
+
+    Bandwidth is left whole: a client may use it while the others do not. One sharer is not known.
+    """
+    total = gpu.cuda_total
+    part = Figure(
+        total.bytes // sharers,
+        total.low // sharers,
+        total.high // sharers,
+        total.how,
+        f"{total.source}; one of {sharers} equal parts by MPS" if sharers > 1 else total.source,
+    )
+    return replace(
+        gpu,
+        cuda_total=part,
+        bf16_flops=gpu.bf16_flops // sharers if gpu.bf16_flops else None,
+        fp8_flops=gpu.fp8_flops // sharers if gpu.fp8_flops else None,
+        is_shared=False,
+        is_mps=True,
+        sharers=sharers,
     )
 
 
@@ -221,21 +262,47 @@ def _mig_total(card: dict[str, Any], profile: str, label_memory_mib: int | None)
     )
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What a MIG device has of its card; None is not known."""
+
+    compute: float | None = 1.0
+    bandwidth: float | None = 1.0
+
+
+def _share(
+    card: dict[str, Any], label: _Label, total: Figure, multiprocessors: int | None
+) -> _Share:
+    """Return a MIG device's share: its multiprocessors, else its slices; and its part of memory."""
+    whole, slices = card.get("multiprocessors"), card.get("migSlices")
+    if multiprocessors and whole:
+        compute = min(1.0, multiprocessors / whole["value"])
+    else:
+        compute = label.slices / slices if slices else None
+    sizes = [mib for variant in card["variants"] for mib in variant["labels"]]
+    bandwidth = min(1.0, total.bytes / (max(sizes) * _MIB)) if sizes else None
+    return _Share(compute, bandwidth)
+
+
 def _make(
-    card: dict[str, Any], variant: dict[str, Any], product: str, label: _Label, total: Figure
+    card: dict[str, Any],
+    variant: dict[str, Any],
+    product: str,
+    label: _Label,
+    total: Figure,
+    share: _Share,
 ) -> Gpu:
     capability = re.fullmatch(r"(\d+)\.(\d+)", card["computeCapability"])
     speeds = {key: card[key] for key in ("memoryBandwidth", "bf16Flops", "fp8Flops") if card[key]}
-    share = label.slices / card["migSlices"] if label.slices and "migSlices" in card else None
     is_whole = label.profile is None
     return Gpu(
         name=card["name"] if is_whole else f"{card['name']} {label.profile}",
         product=product,
         cuda_total=total,
         compute_capability=(int(capability[1]), int(capability[2])) if capability else None,
-        memory_bandwidth_bytes_per_second=_speed(speeds, "memoryBandwidth", share, is_whole),
-        bf16_flops=_speed(speeds, "bf16Flops", share, is_whole),
-        fp8_flops=_speed(speeds, "fp8Flops", share, is_whole),
+        memory_bandwidth_bytes_per_second=_speed(speeds, "memoryBandwidth", share.bandwidth),
+        bf16_flops=_speed(speeds, "bf16Flops", share.compute),
+        fp8_flops=_speed(speeds, "fp8Flops", share.compute),
         nvlink_bytes_per_second=card["nvlink"]["value"] if is_whole else None,
         nvlink=card["nvlink"]["kind"] if is_whole else "none",
         vendor=card["vendor"],
@@ -250,16 +317,12 @@ def _make(
     )
 
 
-def _speed(
-    speeds: dict[str, dict[str, Any]], key: str, share: float | None, is_whole: bool
-) -> int | None:
-    """Return a card's speed, or a MIG device's share of it: its compute slices of all slices."""
-    if key not in speeds:
+def _speed(speeds: dict[str, dict[str, Any]], key: str, share: float | None) -> int | None:
+    """Return a card's speed, or a MIG device's share of it."""
+    if key not in speeds or share is None:
         return None
     value: int = speeds[key]["value"]
-    if is_whole:
-        return value
-    return None if share is None else round(value * share)
+    return round(value * share)
 
 
 def _link_note(card: dict[str, Any]) -> str | None:

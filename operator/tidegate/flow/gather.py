@@ -156,15 +156,13 @@ def _is_of(pod: Document, deployments: Sequence[Document]) -> bool:
 
 def _read(documents: Sequence[Document], settings: Settings, memory: Memory) -> list[Node]:
     """Read the nodes, each once for all passes: a cache replaces documents and changes none."""
-    known, memory.read_nodes = memory.read_nodes, {}
+    before, memory.read_nodes = memory.read_nodes, {}
+    known: dict[int, list[Node]] = {}
+    for document, node in before.values():
+        known.setdefault(id(document), []).append(node)
     for document in documents:
-        name = document["metadata"]["name"]
-        before = known.get(name)
-        memory.read_nodes[name] = (
-            before
-            if before and before[0] is document
-            else (document, nodes.read(document, settings.node_classes))
-        )
+        for node in known.get(id(document)) or nodes.offers(document, settings.node_classes):
+            memory.read_nodes[node.name] = (document, node)
     return [node for _, node in memory.read_nodes.values()]
 
 

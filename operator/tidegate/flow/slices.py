@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core import causes, gate_config, landing, names
 from tidegate.core.gate_config import Around
-from tidegate.core.nodes import Node
+from tidegate.core.nodes import Node, gpus_of_pod, name_of_offer
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import Decision, Slice
 from tidegate.core.status import conditions
@@ -166,16 +166,14 @@ def slice_of(document: Document) -> SliceKey:
 
 
 def _gpus(deployment: Document) -> int:
-    containers = deployment["spec"]["template"]["spec"]["containers"]
-    return sum(
-        int(((entry.get("resources") or {}).get("limits") or {}).get(names.GPU_RESOURCE, 0))
-        for entry in containers
-    )
+    return sum(gpus_of_pod(deployment["spec"]["template"]["spec"]).values())
 
 
 def _node_of(pod: Document) -> str | None:
-    node: str | None = (pod.get("spec") or {}).get("nodeName")
-    return node
+    """Return where a pod holds GPUs: the node's offer of the resource that the pod asks for."""
+    spec = pod.get("spec") or {}
+    resource = next(iter(gpus_of_pod(spec)), names.GPU_RESOURCE)
+    return name_of_offer(spec["nodeName"], resource) if spec.get("nodeName") else None
 
 
 def _is_refused(pod: Document) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from tidegate.api.llmdeployment import GROUP, KIND, VERSION
 from tidegate.core import nodes as node_classes
-from tidegate.core.names import ENGINE_CONTAINER, FIELD_MANAGER, GPU_RESOURCE, LABEL_DEPLOYMENT
-from tidegate.core.nodes import GpuPod
+from tidegate.core.names import ENGINE_CONTAINER, FIELD_MANAGER, LABEL_DEPLOYMENT
+from tidegate.core.nodes import GpuPod, gpus_of_pod
 from tidegate.flow.ports import Document, ReadFailed, Ref, WriteFailed
 from tidegate.shell.api_server import ApiServer, NoAnswer, message_of
 from tidegate.shell.cache import Cache, deployment_of, without_managed_fields
@@ -40,7 +40,7 @@ class KubernetesCluster:
         self._wake = wake
         self._may_write = may_write
         self._nodes_seen: dict[str, Any] = {}
-        self._gpu_pods: dict[tuple[str, str], GpuPod] = {}
+        self._gpu_pods: dict[tuple[str, str], tuple[GpuPod, ...]] = {}
         self.deployments = Cache(BY_KIND[KIND], without_managed_fields, self._deployment_changed)
         self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
         self._pods = Cache(BY_KIND["Pod"], _pod, self._pod_changed)
@@ -79,8 +79,8 @@ class KubernetesCluster:
         return list(self._nodes.all())
 
     def gpu_pods(self) -> Sequence[GpuPod]:
-        """Return every pod that has not ended and asks for GPUs."""
-        return list(self._gpu_pods.values())
+        """Return what every pod holds that has not ended and asks for GPUs, by resource."""
+        return [held for pods in self._gpu_pods.values() for held in pods]
 
     def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
         """Return the objects of a kind that carry the deployment's label."""
@@ -251,8 +251,8 @@ class KubernetesCluster:
         metadata = document["metadata"]
         key = (metadata["namespace"], metadata["name"])
         there = self._pods.get(*key)
-        held = _gpu_pod(there) if there else None
-        if held is not None and held.gpus:
+        held = _gpu_pods(there) if there else ()
+        if held:
             self._gpu_pods[key] = held
         else:
             self._gpu_pods.pop(key, None)
@@ -267,7 +267,7 @@ class KubernetesCluster:
         """Wake everybody when a node's part in planning changed; a heartbeat is no change."""
         name = document["metadata"]["name"]
         there = self._nodes.get("", name)
-        seen = node_classes.read(there) if there else None
+        seen = node_classes.offers(there) if there else None
         if self._nodes_seen.get(name) == seen:
             return
         if seen is None:
@@ -304,7 +304,7 @@ def _pod(document: Document) -> Document | None:
     """Keep our own pods whole, of others only what holds GPUs."""
     if deployment_of(document) is not None:
         return without_managed_fields(document)
-    gpus = _gpus(document)
+    gpus = gpus_of_pod(document["spec"])
     if not gpus or document.get("status", {}).get("phase") in _ENDED:
         return None
     metadata = document["metadata"]
@@ -315,27 +315,20 @@ def _pod(document: Document) -> Document | None:
     }
 
 
-def _gpu_pod(document: Document) -> GpuPod:
+def _gpu_pods(document: Document) -> tuple[GpuPod, ...]:
+    """Return what a pod holds, by resource."""
     metadata, spec = document["metadata"], document["spec"]
-    ended = document.get("status", {}).get("phase") in _ENDED
+    if document.get("status", {}).get("phase") in _ENDED:
+        return ()
     ref = deployment_of(document)
-    return GpuPod(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        node=spec.get("nodeName"),
-        gpus=0 if ended else spec.get("gpus") or _gpus(document),
-        deployment=ref.name if ref else None,
+    return tuple(
+        GpuPod(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            node=spec.get("nodeName"),
+            gpus=count,
+            deployment=ref.name if ref else None,
+            resource=resource,
+        )
+        for resource, count in (spec.get("gpus") or gpus_of_pod(spec)).items()
     )
-
-
-def _gpus(document: Document) -> int:
-    """Return a pod's GPUs: its containers', or one init container's where that is more."""
-    spec = document["spec"]
-    steady = sum(map(_requested, spec.get("containers") or ()))
-    return max([steady, *map(_requested, spec.get("initContainers") or ())])
-
-
-def _requested(container: Document) -> int:
-    resources = container.get("resources") or {}
-    amount = (resources.get("requests") or resources.get("limits") or {}).get(GPU_RESOURCE, 0)
-    return int(amount) if str(amount).isdigit() else 0

@@ -11,15 +11,16 @@ from tidegate.api import text
 from tidegate.api.problems import problems
 from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
 from tidegate.core.admission import Enforcement, Rules
+from tidegate.core.names import GPU_RESOURCE
 from tidegate.core.nodes import NodeClassSetting
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.errors import Invalid, Problem
 from tidegate.flow.ports import Settings
 
-Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 GATE_IMAGE_VARIABLE = "TIDEGATE_IMAGE"
 """The environment variable that tells the operator which image it runs itself."""
 
+Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Registry = Annotated[
@@ -43,6 +44,14 @@ class DeclaredNodeClass(Wire):
     """Memory that CUDA gives the engine; the catalogue's value for the product when absent."""
     compute_capability: Capability | None = None
     """For example 9.0; the catalogue's value when absent."""
+    memory_taken: Bytes = 0
+    """Memory of each GPU that other processes hold: the engines are given the rest."""
+    gpus_per_island: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs of a node that reach each other fast: over NVLink, or within a NUMA node."""
+    resource: Annotated[str, Field(pattern=r"^nvidia\.com/(gpu|mig-[0-9a-z.]+)(\.shared)?$")] = (
+        GPU_RESOURCE
+    )
+    """Resource that the nodes offer and pods ask for."""
 
 
 class Scraper(Wire):
@@ -86,6 +95,8 @@ class OperatorSettings(Wire):
     """Labels of the operator's own pods; engines let no other pods of its namespace in."""
     budget_drift_percent: Annotated[float, Field(gt=0, le=100)] = 5.0
     """BudgetDrift is True where engines have more or less KV than was planned by over this."""
+    gate_image: Annotated[str, Field(max_length=512, pattern=text.IMAGE.pattern)] | None = None
+    """Image of the gates; by default the operator's own, as its manifest tells it."""
     admission: Admission = Admission()
     """What admission refuses."""
     leader_election: bool = True
@@ -95,13 +106,14 @@ class OperatorSettings(Wire):
         """Return the part that one pass needs."""
         return Settings(
             node_classes=tuple(
-    gate_image: Annotated[str, Field(max_length=512, pattern=text.IMAGE.pattern)] | None = None
-    """Image of the gates; by default the operator's own, as its manifest tells it."""
                 NodeClassSetting(
                     match_labels=entry.match_labels,
                     product=entry.product,
                     memory_bytes=entry.memory,
                     compute_capability=_capability(entry.compute_capability),
+                    taken_bytes=entry.memory_taken,
+                    gpus_per_island=entry.gpus_per_island,
+                    resource=entry.resource,
                 )
                 for entry in self.node_classes
             ),
@@ -112,6 +124,7 @@ class OperatorSettings(Wire):
             operator_pod_labels=self.pod_labels,
             drift_limit_percent=self.budget_drift_percent,
             admission=self.admission_rules(),
+            gate_image=self.gate_image or os.environ.get(GATE_IMAGE_VARIABLE) or "tidegate",
         )
 
     def admission_rules(self) -> Rules:
@@ -124,7 +137,6 @@ class OperatorSettings(Wire):
 
 
 def load(path: Path | None) -> OperatorSettings:
-            gate_image=self.gate_image or os.environ.get(GATE_IMAGE_VARIABLE) or "tidegate",
     """Read the settings; without a file every default holds.
 
     Raises:

@@ -114,6 +114,129 @@ def test_a_cordoned_node_has_room_only_for_what_is_there_already():
     assert nodes.free_gpus(cluster, pods, None, None) == {"n1": 0}
 
 
+def mixed(**allocatable):
+    labels = {
+        **H100,
+        "nvidia.com/mig.strategy": "mixed",
+        "nvidia.com/mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+        "nvidia.com/mig-1g.10gb.memory": "9984",
+        "nvidia.com/mig-1g.10gb.multiprocessors": "16",
+        "nvidia.com/mig-1g.10gb.count": "7",
+    }
+    document = node(labels=labels)
+    counts = {f"nvidia.com/{name.replace('__', '.')}": n for name, n in allocatable.items()}
+    document["status"]["allocatable"] = counts
+    return document
+
+
+SLICES = {"mig-1g__10gb": "7"}
+
+
+def test_a_node_of_whole_cards_and_mig_devices_offers_both():
+    whole, device = nodes.offers(mixed(gpu="7", **SLICES))
+
+    assert (whole.name, whole.gpus, whole.node_class.resource) == ("n1", 7, "nvidia.com/gpu")
+    assert (device.name, device.gpus) == ("n1/mig-1g.10gb", 7)
+    assert device.node_class.resource == "nvidia.com/mig-1g.10gb"
+    assert device.node_class.gpus_per_node == 7
+    assert dict(device.node_class.requirements) == {
+        "nvidia.com/mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+        "nvidia.com/mig-1g.10gb.memory": "9984",
+        "nvidia.com/mig-1g.10gb.count": "7",
+    }
+
+
+def test_a_mig_device_has_its_memory_and_its_share_of_multiprocessors():
+    whole, device = nodes.offers(mixed(gpu="7", **SLICES))
+    card, part = whole.node_class.gpu, device.node_class.gpu
+
+    assert part.cuda_total.bytes == 9984 * 2**20
+    assert part.bf16_flops == pytest.approx(card.bf16_flops * 16 / 132)
+    assert part.nvlink == "none"
+
+
+def test_a_node_of_mig_devices_alone_offers_no_whole_cards():
+    [device] = nodes.offers(mixed(**SLICES))
+
+    assert device.node_class.resource == "nvidia.com/mig-1g.10gb"
+
+
+def test_mig_devices_that_are_all_alike_are_another_class_than_mixed_ones():
+    alike = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+        "nvidia.com/gpu.memory": "9984",
+        "nvidia.com/gpu.count": "7",
+    }
+    [device] = nodes.offers(mixed(**SLICES))
+    single = nodes.read(node(labels=alike, gpus=7))
+
+    assert single.node_class.resource == "nvidia.com/gpu"
+    assert single.node_class.gpu.cuda_total == device.node_class.gpu.cuda_total
+    assert single.node_class.name != device.node_class.name
+
+
+def test_gpus_are_free_by_resource():
+    cluster = nodes.offers(mixed(gpu="7", **SLICES))
+    pods = [
+        GpuPod("chat", "whole", "n1", 2),
+        GpuPod("chat", "part", "n1", 1, resource="nvidia.com/mig-1g.10gb"),
+        GpuPod("chat", "elsewhere", "n1", 1, resource="nvidia.com/mig-2g.20gb"),
+    ]
+
+    assert nodes.free_gpus(cluster, pods, None, None) == {"n1": 5, "n1/mig-1g.10gb": 6}
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "expected"),
+    [
+        ([{"nvidia.com/gpu": "2"}], [], {"nvidia.com/gpu": 2}),
+        ([{"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}], [], {"nvidia.com/gpu": 2}),
+        ([{"nvidia.com/gpu": "1"}], [{"nvidia.com/gpu": "4"}], {"nvidia.com/gpu": 4}),
+        (
+            [{"nvidia.com/mig-1g.10gb": "1", "nvidia.com/gpu.shared": "1"}],
+            [],
+            {"nvidia.com/mig-1g.10gb": 1, "nvidia.com/gpu.shared": 1},
+        ),
+        ([{"nvidia.com/gpu.product": "1", "cpu": "4", "amd.com/gpu": "1"}], [], {}),
+        ([{"nvidia.com/gpu": "many"}, {}], [], {}),
+    ],
+)
+def test_what_a_pod_asks_for_is_counted_by_resource(containers, init, expected):
+    spec = {
+        "containers": [{"resources": {"limits": limits}} for limits in containers],
+        "initContainers": [{"resources": {"limits": limits}} for limits in init],
+    }
+
+    assert nodes.gpus_of_pod(spec) == expected
+
+
+def test_the_settings_declare_what_a_node_offers_of_another_resource():
+    settings = [
+        NodeClassSetting(
+            {"pool": "mig"}, "Part", 20 * 2**30, (9, 0), resource="nvidia.com/mig-2g.20gb"
+        )
+    ]
+    document = node(labels={"pool": "mig"})
+    document["status"]["allocatable"]["nvidia.com/mig-2g.20gb"] = "3"
+    whole, device = nodes.offers(document, settings)
+
+    assert whole.node_class is None
+    assert device.node_class.product == "Part"
+
+
+def test_time_sharing_that_gke_tells_makes_a_class_of_shares():
+    labels = {
+        "cloud.google.com/gke-accelerator": "nvidia-l4",
+        "cloud.google.com/gke-accelerator-count": "1",
+        "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
+        "cloud.google.com/gke-max-shared-clients-per-gpu": "3",
+    }
+    found = nodes.read(node(labels=labels, gpus=3)).node_class
+
+    assert (found.gpu.is_shared, found.gpu.sharers, found.gpus_per_node) == (True, 3, 3)
+    assert dict(found.requirements) == labels
+
+
 @pytest.mark.parametrize("count", ["", "many", "-1", "1e3", None])
 def test_a_count_that_is_no_number_counts_as_none(count):
     document = node()

@@ -8,6 +8,7 @@ import yaml
 from tidegate.api.llmdeployment import parse_spec
 from tidegate.api.reasons import Reason
 from tidegate.core import model_config, nodes, plan, revision
+from tidegate.core.nodes import NodeClassSetting
 from tidegate.errors import Refused
 
 SPEC = """
@@ -227,32 +228,135 @@ def test_a_prefill_wider_than_decode_is_warned_of():
     assert not any("prefill GPUs" in sentence for sentence in even.because)
 
 
-def test_a_card_shared_by_mps_is_a_class_of_its_own_that_is_not_sized():
-    def shared(name, strategy):
-        labels = {
-            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
-            "nvidia.com/gpu.memory": "81559",
-            "nvidia.com/gpu.count": "8",
-            "nvidia.com/gpu.replicas": "4",
-            "nvidia.com/gpu.sharing-strategy": strategy,
+def mixed(name="m1", whole=4, taints=()):
+    """Return what a node offers whose cards are in part cut into MIG devices of two profiles."""
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "nvidia.com/gpu.memory": "81559",
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/mig.strategy": "mixed",
+    }
+    allocatable = {"nvidia.com/gpu": str(whole)}
+    for profile, memory, count in (("3g.40gb", "40448", "2"), ("1g.10gb", "9984", "7")):
+        prefix = f"nvidia.com/mig-{profile}"
+        labels |= {
+            f"{prefix}.product": f"NVIDIA-H100-80GB-HBM3-MIG-{profile}",
+            f"{prefix}.memory": memory,
+            f"{prefix}.count": count,
+            f"{prefix}.replicas": "1",
+            f"{prefix}.sharing-strategy": "none",
         }
-        allocatable = {"nvidia.com/gpu": "32"}
-        return nodes.read(
-            {
-                "metadata": {"name": name, "labels": labels},
-                "status": {"allocatable": allocatable},
-            }
-        )
+        allocatable[prefix] = count
+    return nodes.offers(
+        {
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": allocatable},
+        }
+    )
 
-    by_mps, by_time = shared("n1", "mps"), shared("n2", "time-slicing")
-    small = spec_with(model__id="Qwen/Qwen3-8B", pools__unified={"tensorParallel": 1})
+
+def test_each_kind_of_mig_device_of_a_node_is_a_class_with_the_size_of_its_own():
+    small = spec_with(
+        model__id="Qwen/Qwen3-8B",
+        engine__maxModelLen=8192,
+        pools__unified={"replicas": 6, "tensorParallel": 1},
+    )
+    made = make(small, mixed())
+    whole, device = made.slices
+    [too_small] = made.exclusions
+
+    assert (whole.node_class.resource, whole.replicas) == ("nvidia.com/gpu", 4)
+    assert (device.node_class.resource, device.replicas) == ("nvidia.com/mig-3g.40gb", 2)
+    assert device.sizing.budget.total.bytes == 40448 * 2**20
+    assert too_small.node_class == "nvidia-h100-80gb-hbm3-mig-1g-10gb-mixed-10g-x7"
+    assert too_small.reason == Reason.WEIGHTS_DO_NOT_FIT
+
+
+def test_a_pod_of_several_mig_devices_is_refused_with_the_reason():
+    wide = spec_with(model__id="Qwen/Qwen3-8B", engine__maxModelLen=8192)
+    made = make(wide, mixed())
+
+    assert [entry.node_class.resource for entry in made.slices] == ["nvidia.com/gpu"]
+    assert {exclusion.reason for exclusion in made.exclusions} == {Reason.PARALLELISM_INVALID}
+    assert all("neither NVLink nor peer access" in e.message for e in made.exclusions)
+
+
+SHARED_8B = {"model__id": "Qwen/Qwen3-8B", "pools__unified": {"tensorParallel": 1}}
+
+
+def shared(name, strategy, replicas="4", resource="nvidia.com/gpu"):
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
+        "nvidia.com/gpu.memory": "81559",
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.replicas": replicas,
+        "nvidia.com/gpu.sharing-strategy": strategy,
+    }
+    return nodes.read(
+        {
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": {resource: "32"}},
+        }
+    )
+
+
+def test_a_card_shared_by_mps_is_a_class_of_its_own_whose_memory_is_divided():
+    by_mps, by_time = shared("n1", "mps", "2"), shared("n2", "time-slicing", "2")
+    [entry] = make(spec_with(**SHARED_8B), [by_mps]).slices
+    [alone] = make(spec_with(**SHARED_8B), [node("n1", "h100")]).slices
 
     assert by_mps.node_class.name != by_time.node_class.name
     assert ("nvidia.com/gpu.sharing-strategy", "mps") in by_mps.node_class.requirements
-    assert make(small, [by_time]).slices
+    assert ("nvidia.com/gpu.replicas", "2") in by_mps.node_class.requirements
+    assert entry.sizing.budget.total.bytes == alone.sizing.budget.total.bytes // 2
+    assert entry.sizing.kv_cache_memory_bytes == entry.sizing.budget.kv_cache.bytes
+    assert entry.sizing.gpu_memory_utilization == 0.45, "half of the line, of whatever CUDA shows"
+    assert any("each of which is limited to 39.6Gi" in told for told in entry.because)
+
+
+def test_a_card_shared_by_mps_among_nobody_knows_how_many_is_not_sized():
     with pytest.raises(Refused, match=r"shared by MPS.*nodeClasses") as refused:
-        make(small, [by_mps])
+        make(spec_with(**SHARED_8B), [shared("n1", "mps", "1")])
+
     assert refused.value.reason == Reason.GPU_UNKNOWN
+
+
+def test_a_card_shared_by_time_is_planned_only_within_the_share_of_each_pod():
+    there = [shared("n1", "time-slicing", "2")]
+    with pytest.raises(
+        Refused, match=r"among 2 pods.* is 1\.8 cards.*up to 0\.5 shares"
+    ) as refused:
+        make(spec_with(**SHARED_8B), there)
+    [entry] = make(spec_with(**SHARED_8B, budget={"safetyLine": 0.5}), there).slices
+
+    assert refused.value.field == "spec.budget.safetyLine"
+    assert entry.sizing.gpu_memory_utilization == 0.5
+
+
+def test_shares_under_a_name_of_their_own_are_asked_for_by_it():
+    renamed = shared("n1", "time-slicing", "2", "nvidia.com/gpu.shared")
+    [entry] = make(spec_with(**SHARED_8B, budget={"safetyLine": 0.5}), [renamed]).slices
+
+    assert entry.node_class.resource == "nvidia.com/gpu.shared"
+    assert entry.node_class.gpus_per_node == 16
+    assert entry.node_class.name != shared("n1", "time-slicing", "2").node_class.name
+
+
+def test_what_others_are_declared_to_hold_of_a_card_is_left_to_them():
+    def planned(taken_bytes):
+        setting = NodeClassSetting({"a": "b"}, "NVIDIA-L40S", taken_bytes=taken_bytes)
+        document = {
+            "metadata": {"name": "n1", "labels": {"a": "b"}},
+            "status": {"allocatable": {"nvidia.com/gpu": "4"}},
+        }
+        [entry] = make(spec_with(**SHARED_8B), [nodes.read(document, [setting])]).slices
+        return entry
+
+    alone, beside = planned(0), planned(8 * 2**30)
+    less = alone.sizing.budget.kv_cache.bytes - beside.sizing.budget.kv_cache.bytes
+
+    assert less == pytest.approx(8 * 2**30, rel=0.01)
+    assert any("other processes hold 8.0Gi of each GPU" in told for told in beside.because)
 
 
 def test_a_reduced_copy_of_the_catalogue_is_blamed_and_not_what_the_user_wrote():

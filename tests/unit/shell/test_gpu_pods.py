@@ -9,7 +9,7 @@ from tidegate.core.nodes import GpuPod
 from tidegate.shell.cluster import KubernetesCluster
 
 
-def pod(version, gpus="2", phase="Running", node="n1", labels=None):
+def pod(version, gpus="2", phase="Running", node="n1", labels=None, resource="nvidia.com/gpu"):
     return {
         "metadata": {
             "name": "p",
@@ -19,7 +19,7 @@ def pod(version, gpus="2", phase="Running", node="n1", labels=None):
         },
         "spec": {
             "nodeName": node,
-            "containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+            "containers": [{"resources": {"limits": {resource: gpus}}}],
         },
         "status": {"phase": phase},
     }
@@ -50,6 +50,10 @@ HELD = GpuPod("ns", "p", "n1", 2)
     [
         ([("ADDED", pod(2))], [HELD]),
         ([("ADDED", pod(2, gpus="0"))], []),
+        (
+            [("ADDED", pod(2, resource="nvidia.com/mig-1g.10gb"))],
+            [GpuPod("ns", "p", "n1", 2, resource="nvidia.com/mig-1g.10gb")],
+        ),
         ([("ADDED", pod(2, labels=OURS))], [GpuPod("ns", "p", "n1", 2, "chat")]),
         (
             [("ADDED", pod(2, node=None)), ("MODIFIED", pod(3))],
@@ -59,7 +63,7 @@ HELD = GpuPod("ns", "p", "n1", 2)
         ([("ADDED", pod(2, labels=OURS)), ("MODIFIED", pod(3, "2", "Failed", labels=OURS))], []),
         ([("ADDED", pod(2)), ("DELETED", pod(3))], []),
     ],
-    ids=["another's", "none", "ours", "bound later", "ended", "ours ended", "gone"],
+    ids=["another's", "none", "MIG devices", "ours", "bound later", "ended", "ours ended", "gone"],
 )
 async def test_what_pods_hold_follows_them(events, expected):
     woken, server = [], Server(events)

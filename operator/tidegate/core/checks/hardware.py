@@ -53,8 +53,11 @@ def kv_is_widened(at: Slice) -> Verdict | None:
 
 
 def card_is_shared(at: Slice) -> Verdict | None:
-    """Others on a time-sliced card take memory that no plan knows of."""
-    if not at.gpu.is_shared:
+    """Others on a time-sliced card take memory that no plan knows of.
+
+    Where the labels tell how many they are, the safety line is a pod's share, or there is no plan.
+    """
+    if not at.gpu.is_shared or at.gpu.sharers > 1 or at.gpu.taken_bytes:
         return None
     return _of(
         at,

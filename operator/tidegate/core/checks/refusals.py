@@ -11,6 +11,7 @@ from functools import partial
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import class_limits, host_memory, resolve
+from tidegate.core import nodes as node_classes
 from tidegate.core.budget import parallelism
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.checks import nearest
@@ -171,6 +172,10 @@ def _knobs(spec: LLMDeploymentSpec, world: World, refusal: Refused, works: Works
     match refusal.reason:
         case Reason.BUDGET_TOO_SMALL | Reason.WEIGHTS_DO_NOT_FIT:
             yield from _for_memory(spec, world, refusal, works)
+        case Reason.BUDGET_UNCERTAIN:
+            sharers = {found.gpu.sharers for found in node_classes.classes(world.nodes).values()}
+            shares = [class_limits.share_of_a_pod(pods) for pods in sorted(sharers) if pods > 1]
+            yield "spec.budget.safetyLine", [*shares]
         case Reason.KV_DTYPE_UNSUPPORTED:
             yield "spec.kvCache.dtype", [*nearest.KV_DTYPES, "auto"]
         case Reason.ATTENTION_BACKEND_UNSUPPORTED:

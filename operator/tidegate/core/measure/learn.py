@@ -32,9 +32,9 @@ def entry(
 ) -> Entry | None:
     """Return what is learnt from an engine of a slice; None where nothing is to be.
 
-    From a GPU that is shared by time nothing is: what the others on it take is in the numbers.
+    From a GPU that others use as well nothing is: what they take is in the numbers.
     """
-    if planned.node_class.gpu.is_shared or not planned.configuration:
+    if planned.node_class.gpu.is_used_by_others or not planned.configuration:
         return None
     terms = _terms(planned, reading)
     if terms == MeasuredTerms():

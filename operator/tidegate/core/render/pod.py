@@ -34,7 +34,7 @@ def values(
         "arguments": [literal(argument) for argument in flags.make(spec, entry, engine)],
         "variables": environment.make(spec, entry.pool),
         "ports": _ports(entry.pool),
-        "resources": _resources(pool, entry.gpus),
+        "resources": _resources(pool, entry),
         "volumes": volumes,
         "volume_mounts": mounts,
         "node_selector": pool.node_selector or None,
@@ -96,10 +96,10 @@ def _ports(pool: str) -> list[dict[str, Any]]:
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports]
 
 
-def _resources(pool: Pool, gpus: int) -> dict[str, Any]:
+def _resources(pool: Pool, entry: SlicePlan) -> dict[str, Any]:
     """GPUs are a limit alone: for them the API server makes the request the same."""
     asked = pool.resources.wire()
-    limits = asked["limits"] | {names.GPU_RESOURCE: str(gpus)}
+    limits = asked["limits"] | {entry.node_class.resource: str(entry.gpus)}
     return asked | {"limits": limits} if asked["requests"] else {"limits": limits}
 
 
