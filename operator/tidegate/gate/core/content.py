@@ -112,15 +112,12 @@ def _add_tools(document: Document, content: Content) -> None:
 
 def _add_prompts(document: Document, field: str, most: int, content: Content) -> None:
     asked = document.get(field)
-    if type(asked) is str:
-        content.texts.append(asked)
-        return
-    if type(asked) is not list or not asked:
+    if type(asked) is not str and (type(asked) is not list or not asked):
         raise faults.bad_request(
             f"{field} must be text, token ids, or a list of those, not empty.", field
         )
-    if type(asked[0]) is int:
-        _add_ids(asked, content)
+    if type(asked) is str or type(asked[0]) is int or type(asked[0]) is dict:
+        _add_prompt(asked, field, content)
         return
     content.prompts = len(asked)
     if content.prompts > most:
@@ -128,18 +125,23 @@ def _add_prompts(document: Document, field: str, most: int, content: Content) ->
             f"{field} may hold at most {most} prompts, not {content.prompts}.", field
         )
     for prompt in asked:
-        if type(prompt) is str:
-            content.texts.append(prompt)
-        elif type(prompt) is list:
-            _add_ids(prompt, content)
-        else:
-            raise faults.bad_request(f"{field} must hold texts or lists of token ids.", field)
+        _add_prompt(prompt, field, content)
 
 
-def _add_ids(ids: list[Any], content: Content) -> None:
-    content.token_ids += len(ids)
-    if not content.beginning:
-        content.beginning = orjson.dumps(ids[:_LEADING_IDS])
+def _add_prompt(prompt: Any, field: str, content: Content) -> None:
+    """Add a prompt: text, token ids, or messages, which vLLM embeds, too."""
+    if type(prompt) is str:
+        content.texts.append(prompt)
+    elif type(prompt) is not list:
+        raise faults.bad_request(f"{field} must hold texts or lists of token ids.", field)
+    elif prompt and type(prompt[0]) is dict:
+        for message in prompt:
+            if type(message) is dict:
+                _add_message(message, content)
+    else:
+        content.token_ids += len(prompt)
+        if not content.beginning:
+            content.beginning = orjson.dumps(prompt[:_LEADING_IDS])
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -12,10 +12,10 @@ from tidegate.gate.core import (
     faults,
     headers,
     prefix,
+    room,
     scripts,
     surfaces,
 )
-from tidegate.gate.core.bounds import Output
 from tidegate.gate.core.callers import Callers
 from tidegate.gate.core.content import Content
 from tidegate.gate.core.count import Counts
@@ -23,8 +23,6 @@ from tidegate.gate.core.headers import Heeded
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.exchange import Ask, Head, Refusal, Script, Surface, Usage, Why
 
-_SURELY = 0.5
-"""Share of an estimate that a prompt has at least: closer to the limit the engine decides."""
 _TELLS_USAGE = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 """Surfaces whose streams tell the usage only on request."""
 _NOT_CONFIGURED = Refusal(
@@ -156,7 +154,7 @@ class Reader:
         if surface is Surface.TOKENIZE:
             tokens = characters = 0  # it takes no KV cache
         else:
-            _require_room(tokens, characters, wanted, surface, config.max_model_len)
+            room.require(tokens, wanted, surface, config.max_model_len, is_exact=not characters)
         wants_usage = not streams or _wants_usage(asked, surface)
         return Ask(
             request_id=request_id,
@@ -166,7 +164,7 @@ class Reader:
             body=clean.clean(body, asked, asks_usage=not wants_usage),
             headers=headers.for_engine(heeded, request_id),
             prompt_tokens=tokens,
-            output_limit=_output_limit(tokens, wanted, surface, config.max_model_len),
+            output_limit=room.output_limit(tokens, wanted, surface, config.max_model_len),
             samples=told.prompts * wanted.samples,
             streams=streams,
             wants_usage=wants_usage,
@@ -220,35 +218,6 @@ def _wants_usage(asked: document.Document, surface: Surface) -> bool:
     if type(options) is not dict:
         raise faults.bad_request("stream_options must be an object.", "stream_options")
     return bounds.flag(options, "include_usage")
-
-
-def _require_room(
-    tokens: int, characters: int, wanted: Output, surface: Surface, max_model_len: int
-) -> None:
-    """Refuse a prompt and output that cannot fit together, in any reading of the estimate."""
-    fewest = int(tokens * _SURELY) if characters else tokens
-    about = "about " if characters else ""
-    least_output = 1 if surfaces.generates(surface) else 0
-    if fewest + least_output > max_model_len:
-        raise faults.too_long(
-            f"The prompt has {about}{tokens} tokens; the model takes {max_model_len}, "
-            "the answer included. Shorten the prompt."
-        )
-    if wanted.field is not None and wanted.limit is not None:
-        left = max_model_len - fewest
-        if wanted.limit > left:
-            raise faults.too_long(
-                f"{wanted.field} is {wanted.limit}, the prompt has {about}{tokens} tokens, and the "
-                f"model takes {max_model_len} for both: at most {left} are left for the answer.",
-                wanted.field,
-            )
-
-
-def _output_limit(tokens: int, wanted: Output, surface: Surface, max_model_len: int) -> int:
-    if not surfaces.generates(surface):
-        return 0
-    left = max(1, max_model_len - tokens)
-    return left if wanted.limit is None else max(1, min(wanted.limit, left))
 
 
 def _prefix(asked: document.Document, told: Content, heeded: Heeded) -> bytes:

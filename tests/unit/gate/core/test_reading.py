@@ -140,7 +140,7 @@ def test_a_compressed_body_is_asked_for_plain():
         ({"prompt": []}, COMPLETIONS),
         ({"prompt": 3}, COMPLETIONS),
         ({"prompt": [1.5]}, COMPLETIONS),
-        ({"prompt": [{}]}, COMPLETIONS),
+        ({"prompt": [[1], {}]}, COMPLETIONS),
         ({"prompt": "Hi", "prompt_embeds": "AAAA"}, COMPLETIONS),
         ({}, RESPONSES),
         ({"input": ""}, RESPONSES),
@@ -220,6 +220,14 @@ def test_responses_count_instructions_input_and_the_outputs_of_tools():
     ask = asked({"input": items, "instructions": "d" * 100}, RESPONSES)
 
     assert (ask.characters, ask.messages) == (400, 4)
+
+
+@pytest.mark.parametrize("nest", [lambda messages: messages, lambda messages: [messages] * 2])
+def test_conversations_can_be_embedded(nest):
+    ask = asked({"input": nest(chat()["messages"])}, EMBEDDINGS)
+
+    assert ask.messages == ask.samples
+    assert ask.characters == 5 * ask.messages
 
 
 def test_tokenizing_takes_no_kv_cache():

@@ -1,0 +1,41 @@
+"""What a model's length leaves for an answer, and which requests can never fit into it."""
+
+from tidegate.gate.core import faults, surfaces
+from tidegate.gate.core.bounds import Output
+from tidegate.gate.exchange import Surface
+
+_SURELY = 0.5
+"""Share of an estimate that a prompt has at least: nearer to the limit the engine decides."""
+
+
+def require(
+    tokens: int, wanted: Output, surface: Surface, max_model_len: int, *, is_exact: bool
+) -> None:
+    """Refuse a prompt and output that cannot fit together, even if the estimate is twice too high.
+
+    Raises:
+        Fault: with the numbers, and the field to lower where one was named.
+    """
+    fewest = tokens if is_exact else int(tokens * _SURELY)
+    prompt = f"{'' if is_exact else 'about '}{tokens} tokens"
+    least_output = 1 if surfaces.generates(surface) else 0
+    if fewest + least_output > max_model_len:
+        raise faults.too_long(
+            f"The prompt has {prompt}; the model takes {max_model_len}, the answer included. "
+            "Shorten the prompt."
+        )
+    left = max_model_len - fewest
+    if wanted.field is not None and wanted.limit is not None and wanted.limit > left:
+        raise faults.too_long(
+            f"{wanted.field} is {wanted.limit} and the prompt has {prompt}; the model takes "
+            f"{max_model_len} for both, so that at most {left} are left for the answer.",
+            wanted.field,
+        )
+
+
+def output_limit(tokens: int, wanted: Output, surface: Surface, max_model_len: int) -> int:
+    """Return the most tokens that one answer may have; 0 where nothing is generated."""
+    if not surfaces.generates(surface):
+        return 0
+    left = max(1, max_model_len - tokens)
+    return left if wanted.limit is None else max(1, min(wanted.limit, left))
