@@ -40,8 +40,8 @@ async def _try(
     wait_seconds = _AGAIN_SECONDS
     try:
         tried = await gates.try_pair(serving[0], revision) if serving else None
-    except ReadFailed:
-        tried = None
+    except ReadFailed as error:
+        tried, pair.error = None, str(error)
     if tried is not None and tried.is_ok:
         pair.is_ok, wait_seconds = True, _NEVER
     elif tried is not None:
@@ -59,7 +59,10 @@ def told(seen: GatesSeen, pairs: dict[str, TriedPair]) -> GatesSeen:
     unproven = {name for name, of in pairs.items() if not of.is_ok}
     return replace(
         seen,
-        untried=tuple(sorted(unproven - failing)),
+        untried=tuple(
+            f"{name} ({pairs[name].error})" if pairs[name].error else name
+            for name in sorted(unproven - failing)
+        ),
         incompatible=tuple(pairs[name].error for name in sorted(unproven & failing)),
         is_proven=len(unproven) < len(pairs) or not pairs,
     )

@@ -62,6 +62,8 @@ class PodGates:
             raise ReadFailed(f"{_named(pod)} does not tell how its request went")
         status = told.get("status")
         error = _text(told.get("error")) or "no answer"
+        if not told["ok"] and not told.get("decode"):
+            raise ReadFailed(f"{_named(pod)} sent no request: {error}")
         return Tried(
             is_ok=told["ok"],
             prefill=_text(told.get("prefill")),

@@ -16,8 +16,9 @@ class GatesSeen:
 
     `serves` says that one of them has told that it serves the current spec; `silence` why none has,
     as far as that is known. `refusal` is what one says against its configuration.
-    `untried` are revisions of a pair through which no request has gone yet, `incompatible` says of
-    those through which none gets. `is_proven` says that a revision with ready pods is neither.
+    `untried` are revisions of a pair through which no request has gone yet, and why if that is
+    known; `incompatible` says of those through which none gets. `is_proven` says that a revision
+    with ready pods is neither.
     """
 
     address: str
