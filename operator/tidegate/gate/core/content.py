@@ -16,6 +16,8 @@ _EMBEDDING_INPUTS = 2048
 """Texts that the OpenAI API takes in one request for embeddings; they hold no KV for long."""
 _SPOKEN = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal", "name")
 """Fields of a message that templates write beside its content."""
+_USUAL_FIELDS = 2
+"""Role and content: most messages have nothing else."""
 _UNSPOKEN = frozenset({"type", "id", "call_id", "status", "role", "image_url", "file_data", "url"})
 
 
@@ -64,9 +66,10 @@ def _add_message(message: Document, content: Content) -> None:
     elif type(told) is list:
         for part in told:
             _add_part(part, content)
-    for name in _SPOKEN:
-        if name in message:
-            content.texts += _texts(message[name])
+    if len(message) > _USUAL_FIELDS or "content" not in message:
+        for name in _SPOKEN:
+            if name in message:
+                content.texts += _texts(message[name])
 
 
 def _add_part(part: Any, content: Content) -> None:

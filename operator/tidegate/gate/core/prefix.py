@@ -1,29 +1,26 @@
 """The key by which requests that begin alike go to the pod that has their beginning cached."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import blake2b
 
 _LEADING_CHARACTERS = 1024
 """A system prompt and the first turn: 256 tokens, 16 blocks. What follows differs anyway."""
+_LEADING_TEXTS = 8
 _LEAST_CHARACTERS = 64
 """Less than a block of 16 tokens is not cached at all."""
 _BYTES = 8
 
 
-def of_texts(texts: Iterable[str], salt: str) -> bytes:
+def of_texts(texts: Sequence[str], salt: str) -> bytes:
     """Return the key of prompts whose first texts are alike; empty where none is long enough.
 
     `salt` is the engine's own: what is salted differently shares nothing.
     """
-    leading, room = [], _LEADING_CHARACTERS
-    for text in texts:
-        leading.append(text[:room])
-        room -= len(leading[-1])
-        if not room:
-            break
-    if _LEADING_CHARACTERS - room < _LEAST_CHARACTERS:
+    begun = [text[:_LEADING_CHARACTERS] for text in texts[:_LEADING_TEXTS]]
+    leading = "\x00".join(begun)[:_LEADING_CHARACTERS]
+    if len(leading) < _LEAST_CHARACTERS:
         return b""
-    return _key("\x00".join((*leading, salt)).encode())
+    return _key(f"{salt}\x00{leading}".encode())
 
 
 def of_ids(beginning: bytes, salt: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from tidegate.gate.exchange import Script
 
-_SAMPLE = 1024
+_SAMPLE = 512
 _CODE_MARKS = b"{}[]=<>_"
 _CODE_SHARE = 0.03
 """Share of such marks from which text is code: prose has next to none, code 4 to 8 %, JSON more."""

@@ -183,11 +183,13 @@ def test_a_text_is_counted_with_all_that_templates_write():
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     with_call = asked(chat(messages=[*chat()["messages"], message]))
     with_tools = asked(chat(tools=[{"type": "function", "function": {"description": "y" * 400}}]))
+    bare = asked(chat(messages=[{"role": "assistant", "tool_calls": [call]}]))
     parts = [{"type": "text", "text": "z" * 400}, "w" * 400]
     with_parts = asked(chat(messages=[{"role": "user", "content": parts}]))
 
     assert (short.characters, short.messages) == (5, 1)
     assert (with_call.characters, with_call.messages) == (406, 2)
+    assert (bare.characters, bare.messages) == (401, 1)
     assert with_tools.characters > 400
     assert (with_parts.characters, with_parts.images) == (800, 0)
     assert with_parts.prompt_tokens > with_call.prompt_tokens > short.prompt_tokens
