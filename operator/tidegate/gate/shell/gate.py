@@ -43,13 +43,14 @@ class Gate:
         self.metrics = metrics
         self.telemetry = Telemetry(self.metrics, listeners)
         self.reader = Reader(None, Keys())
-        self.admissions = Admissions(jitter=random.random, choice=Choice())
+        choice = Choice()
+        self.admissions = Admissions(jitter=random.random, choice=choice)
         self.configuration = Configuration(namespace, deployment, self._use)
         self.scraper = Scraper(self.admissions.observe, self._scraped)
         self.is_draining = False
         self._endpoints = _NO_ENDPOINTS
         self.source = make_source(self.configuration, self.endpoints_changed)
-        metrics.registry.register(PodMetrics(self.view))
+        metrics.registry.register(PodMetrics(self.view, choice))
         metrics.registry.register(KnowledgeMetrics(self.configuration.told, self.source.silences))
 
     def config(self) -> GateConfig | None:

@@ -4,7 +4,7 @@ Nothing is kept between two reads, so a pod that is gone leaves no series behind
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -58,11 +58,22 @@ _FAMILIES: Sequence[tuple[str, str, Callable[[PodView], float | None]]] = (
 )
 
 
-class PodMetrics(Collector):
-    """The families of a `View`."""
+class Affinity(Protocol):
+    """Whether it pays to send equal prefixes to one pod."""
 
-    def __init__(self, view: Callable[[], View]) -> None:
+    def hit_rate(self, pod: str) -> float | None:
+        """Return the share of a pod's prompt tokens that were cached; None when not known."""
+
+    def affinity_pays(self) -> bool | None:
+        """Tell whether it pays over all pods; None while too little is known."""
+
+
+class PodMetrics(Collector):
+    """The families of a `View`, and of prefix affinity."""
+
+    def __init__(self, view: Callable[[], View], affinity: Affinity) -> None:
         self._view = view
+        self._affinity = affinity
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Say nothing, so that registering this asks for no view."""
@@ -71,13 +82,8 @@ class PodMetrics(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the families as they are now."""
         view = self._view()
-        for name, documentation, read in _FAMILIES:
-            family = GaugeMetricFamily(f"tidegate_gate_{name}", documentation, labels=_POD)
-            for pod in view.pods:
-                value = read(pod)
-                if value is not None:
-                    family.add_metric((pod.pod.name, pod.pod.pool), float(value))
-            yield family
+        yield from self._pods(view)
+        yield from self._prefixes(view)
         queue = GaugeMetricFamily(
             "tidegate_gate_queue_length", "Requests that wait for a seat.", labels=("class",)
         )
@@ -90,6 +96,35 @@ class PodMetrics(Collector):
         yield GaugeMetricFamily(
             "tidegate_gate_shift_percent", "Share that goes elsewhere now.", view.shift_percent
         )
+
+    def _pods(self, view: View) -> Iterator[GaugeMetricFamily]:
+        for name, documentation, read in _FAMILIES:
+            family = GaugeMetricFamily(f"tidegate_gate_{name}", documentation, labels=_POD)
+            for pod in view.pods:
+                value = read(pod)
+                if value is not None:
+                    family.add_metric((pod.pod.name, pod.pod.pool), float(value))
+            yield family
+
+    def _prefixes(self, view: View) -> Iterator[GaugeMetricFamily]:
+        rates = GaugeMetricFamily(
+            "tidegate_gate_prefix_hit_ratio",
+            "Prompt tokens that a pod had in its prefix cache, of late; absent: not known.",
+            labels=_POD,
+        )
+        for entry in view.pods:
+            rate = self._affinity.hit_rate(entry.pod.name)
+            if rate is not None:
+                rates.add_metric((entry.pod.name, entry.pod.pool), rate)
+        yield rates
+        pays = GaugeMetricFamily(
+            "tidegate_gate_affinity_pays",
+            "1 where sending equal prefixes to one pod pays, 0 where not; absent: not known.",
+        )
+        told = self._affinity.affinity_pays()
+        if told is not None:
+            pays.add_metric((), float(told))
+        yield pays
 
 
 def document(view: View) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What is shown of pods is what the core sees now."""
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from tidegate.gate.exchange import Pod, PodView, View
@@ -23,13 +24,26 @@ def pod_view(name="engine-1", **changes) -> PodView:
     return PodView(**{**told, **changes})
 
 
+class Affinity:
+    """What is known of the pods' prefix caches."""
+
+    def __init__(self, pays=None, **rates) -> None:
+        self._pays, self._rates = pays, rates
+
+    def hit_rate(self, pod):
+        return self._rates.get(pod)
+
+    def affinity_pays(self):
+        return self._pays
+
+
 def view(*pods) -> View:
     return View(pods, 3, {9: 1, 5: 2}, 12.5, 0.0)
 
 
 def test_a_pod_that_is_gone_leaves_no_series():
     registry, shown = CollectorRegistry(), [view(pod_view("a"), pod_view("b"))]
-    registry.register(PodMetrics(lambda: shown[0]))
+    registry.register(PodMetrics(lambda: shown[0], Affinity()))
 
     def value(name, pod):
         return registry.get_sample_value(f"tidegate_gate_{name}", {"pod": pod, "pool": "unified"})
@@ -44,7 +58,7 @@ def test_a_pod_that_is_gone_leaves_no_series():
 def test_what_is_not_known_is_absent_and_not_zero():
     registry = CollectorRegistry()
     unknown = pod_view(prefill_tokens_per_second=None, scrape_age_seconds=None)
-    registry.register(PodMetrics(lambda: view(unknown)))
+    registry.register(PodMetrics(lambda: view(unknown), Affinity()))
 
     names = {sample.name for family in registry.collect() for sample in family.samples}
     assert "tidegate_gate_scrape_age_seconds" not in names
@@ -54,10 +68,23 @@ def test_what_is_not_known_is_absent_and_not_zero():
 
 def test_the_queue_is_shown_by_class_and_the_shares_as_they_are_now():
     registry = CollectorRegistry()
-    registry.register(PodMetrics(lambda: view()))
+    registry.register(PodMetrics(lambda: view(), Affinity()))
 
     assert registry.get_sample_value("tidegate_gate_queue_length", {"class": "9"}) == 1
     assert registry.get_sample_value("tidegate_gate_shed_percent") == 12.5
+
+
+@pytest.mark.parametrize(("pays", "expected"), [(None, None), (False, 0), (True, 1)])
+def test_whether_affinity_pays_is_told_where_it_is_known(pays, expected):
+    registry = CollectorRegistry()
+    registry.register(PodMetrics(lambda: view(pod_view("a"), pod_view("b")), Affinity(pays, a=0.2)))
+
+    def rate(pod):
+        labels = {"pod": pod, "pool": "unified"}
+        return registry.get_sample_value("tidegate_gate_prefix_hit_ratio", labels)
+
+    assert registry.get_sample_value("tidegate_gate_affinity_pays") == expected
+    assert (rate("a"), rate("b")) == (0.2, None)
 
 
 def test_the_document_tells_the_same():
