@@ -38,6 +38,8 @@ _ROOTS = {
     "leases": "/apis/coordination.k8s.io/v1",
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
+    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
     "llmdeployments": "/apis/tidegate.io/v1alpha1",
 }
 

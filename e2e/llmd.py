@@ -13,10 +13,14 @@ from e2e.kube import Document, Kube, Not, wait_until
 OWN = "tidegate.io/deployment"
 POOL = "tidegate.io/pool"
 REVISION = "tidegate.io/revision"
+GATES = "app.kubernetes.io/component=gate"
 CHILDREN = (
+    "configmaps",
     "deployments",
     "networkpolicies",
     "poddisruptionbudgets",
+    "rolebindings",
+    "roles",
     "serviceaccounts",
     "services",
 )
@@ -96,16 +100,21 @@ class Llmd:
     # what runs
 
     def pods(self, pool: str = "") -> list[Document]:
-        """Return its pods that are not leaving, by name."""
+        """Return its engines' pods that are not leaving, by name."""
         found = [pod for pod in self._pods(pool) if "deletionTimestamp" not in pod["metadata"]]
         return sorted(found, key=_name)
 
     def leaving(self) -> list[Document]:
-        """Return its pods that are on their way out."""
+        """Return its engines' pods that are on their way out."""
         return [pod for pod in self._pods() if "deletionTimestamp" in pod["metadata"]]
 
+    def gates(self) -> list[Document]:
+        """Return its gates' pods that are not leaving, by name."""
+        found = self.kube.list("pods", self.namespace, f"{OWN}={self.name},{GATES}")
+        return sorted((p for p in found if "deletionTimestamp" not in p["metadata"]), key=_name)
+
     def uids(self) -> set[str]:
-        """Return what tells its pods apart from any that come later."""
+        """Return what tells its engines' pods apart from any that come later."""
         return {pod["metadata"]["uid"] for pod in self.pods()}
 
     def children(self) -> list[Document]:
@@ -126,7 +135,7 @@ class Llmd:
         ]
 
     def _pods(self, pool: str = "") -> list[Document]:
-        selector = f"{OWN}={self.name}" + (f",{POOL}={pool}" if pool else "")
+        selector = f"{OWN}={self.name}," + (f"{POOL}={pool}" if pool else POOL)
         return self.kube.list("pods", self.namespace, selector)
 
 

@@ -95,7 +95,7 @@ class RolloutWatch:
 
     def _take(self, kind: str, pod: Document) -> None:
         labels = pod["metadata"].get("labels") or {}
-        if labels.get(OWN) != self._llmd.name:
+        if labels.get(OWN) != self._llmd.name or POOL not in labels:
             return
         with self._changed:
             if kind == "DELETED" or pod["status"].get("phase") in _ENDED:

@@ -48,12 +48,12 @@ class Rolling:
         """Wait for the end, and return everything that is there then."""
         self.deployment.wait_settled(SETTLED_SECONDS)
         # what was deleted is collected a little later than the status says that all is well
-        wait_until("one Deployment and its ReplicaSet are left", self._is_alone, 60)
+        wait_until("one slice and the gate are left", self._is_alone, 60)
         return objects(self.deployment)
 
     def _is_alone(self) -> bool:
         kube, namespace = self.deployment.kube, self.deployment.namespace
-        return all(len(kube.list(kind, namespace)) == 1 for kind in ("deployments", "replicasets"))
+        return all(len(kube.list(kind, namespace)) == 2 for kind in ("deployments", "replicasets"))
 
     def ends_as_ever(self) -> None:
         """Wait for the end, and compare what is there with what a calm rollout came to."""
