@@ -53,6 +53,11 @@ class Memo:
         self._nodes: tuple[Node, ...] | None = None
         self._judged: OrderedDict[str, Judged] = OrderedDict()
 
+    @property
+    def size(self) -> int:
+        """How many specs are remembered."""
+        return len(self._judged)
+
     def judged(
         self, nodes: tuple[Node, ...] | None, key: str, judge: Callable[[], Judged]
     ) -> Judged:

@@ -70,4 +70,5 @@ def check(reference: str, rules: Rules) -> Iterator[Finding]:
 
 def _is_below(image: Image, entry: str) -> bool:
     """Compare whole parts: `ghcr.io/team` does not allow `ghcr.io/teammates`."""
-    return image.repository.startswith(f"{entry.rstrip('/').lower()}/")
+    root = entry.rstrip("/").lower()
+    return image.repository == root or image.repository.startswith(f"{root}/")

@@ -94,7 +94,7 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     try:
         parsed = llmdeployment.parse(_named(document))
     except Invalid as invalid:
-        found += map(finding.of_problem, invalid.problems[:_MOST_FINDINGS])
+        found += map(finding.of_problem, invalid.problems)
         found += _of_the_rest(document, invalid.problems, seen)
         return _Examined(tuple(found), None, nothing)
     spec, name = parsed.spec, parsed.metadata["name"]
