@@ -24,6 +24,7 @@ def llmdeployments(count: int) -> list[Document]:
         for pool in pools.values():
             del pool["nodeSelector"]
             pool["replicas"] = PODS_OF_EACH // len(pools)
+        document["spec"]["gate"] = {"enabled": False}  # nodes on paper run no gate that answers
         found.append(document)
     return found
 

@@ -168,11 +168,20 @@ class TestReady:
         await world.run_for(30)
         assert world.condition("Ready")["status"] == "True"
 
-    async def test_a_missing_secret_of_keys_is_named(self):
+    @pytest.mark.parametrize("is_there", [False, True], ids=["at first", "later"])
+    async def test_a_missing_secret_of_keys_is_named_and_no_gate_waits_for_it(self, is_there):
         keys = {"name": "keys", "key": "tenants"}
-        world = await applied(gate={"keysSecretRef": keys})
+        world = await applied() if is_there else await applied(gate={"keysSecretRef": keys})
+        world.apply(gate={"keysSecretRef": keys})
+        await world.run()
         assert world.condition("Ready")["reason"] == "ReferenceMissing"
-        assert "keys" in world.condition("Ready")["message"]
+        assert "Secret keys does not exist" in world.condition("Ready")["message"]
+        assert len(world.gates.pods()) == (2 if is_there else 0)
+
+        metadata = {"name": "keys", "namespace": "default"}
+        world.api.put({"kind": "Secret", "metadata": metadata, "data": {"tenants": "eA=="}})
+        await world.run()
+        assert world.condition("Ready")["status"] == "True"
 
 
 class TestPairs:

@@ -41,6 +41,11 @@ class Changes:
         ]
         return [found for found, replicas in targets if replicas < found["spec"].get("replicas", 1)]
 
+    def makes_pods(self) -> bool:
+        """Say whether pods of a new shape are made: those of a new slice, or of another gate."""
+        gates = (wanted for wanted, _ in self.update if gather.is_gate(wanted))
+        return any(document["kind"] == "Deployment" for document in (*self.create, *gates))
+
     def __bool__(self) -> bool:
         """Say whether there is anything to write."""
         return bool(self.create or self.scale or self.update or self.delete)

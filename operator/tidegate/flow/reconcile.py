@@ -213,7 +213,7 @@ class Work:
         await self._confirm()
         await changes.check_names_are_free(snapshot, wanted, self.cluster)
         await changes.check_pods_are_as_seen(snapshot, wanted, self.cluster)
-        if any(document["kind"] == "Deployment" for document in wanted.create):
+        if wanted.makes_pods():
             await references.check(snapshot.ref, spec, self.cluster)
         await changes.write(snapshot, wanted, self.cluster, self.memory)
 
