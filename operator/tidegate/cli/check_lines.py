@@ -4,14 +4,13 @@ import functools
 
 import yaml
 
-from tidegate.cli import files
 from tidegate.cli.check_sources import Source
 from tidegate.core.admission import paths
 
 
 def line_of(source: Source, field: str) -> int:
     """Return the line (from 1) of a field, or of the nearest one around it that is there."""
-    documents = _nodes(source.path)
+    documents = _nodes(source.text)
     if source.number >= len(documents):
         return 1
     node = documents[source.number]
@@ -27,12 +26,10 @@ def line_of(source: Source, field: str) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _nodes(path: str) -> tuple[yaml.Node, ...]:
-    """Return the documents of a file with their places; standard input cannot be read again."""
-    if path == "-":
-        return ()
+def _nodes(text: str) -> tuple[yaml.Node, ...]:
+    """Return the documents of a text with their places."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return tuple(node for node in yaml.compose_all(files.read(path, path), Loader=loader))
+    return tuple(yaml.compose_all(text, Loader=loader))
 
 
 def _step(node: yaml.Node, step: str | int) -> yaml.Node | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,16 @@ _ENDINGS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class Source:
-    """One document and where it stands; `item` is its index where it is in a List."""
+    """One document and where it stands; `item` is its index where it is in a List.
+
+    `text` is the whole file: what was read from standard input cannot be read again.
+    """
 
     path: str
     number: int
     item: int | None
     document: Mapping[str, Any]
+    text: str = field(default="", repr=False)
 
     @property
     def place(self) -> str:
@@ -102,7 +106,8 @@ def _files(given: str) -> Iterator[str]:
 
 
 def _documents(path: str) -> Iterator[Source]:
-    whole = yaml_files.documents(files.read(path, path), path)
+    text = files.read(path, path)
+    whole = yaml_files.documents(text, path)
     for number, document in enumerate(whole):
         if document is None:
             continue
@@ -110,16 +115,16 @@ def _documents(path: str) -> Iterator[Source]:
             place = path if len(whole) == 1 else f"{path}: document {number + 1}"
             raise Invalid([Problem(place, "holds something that is not an object")])
         if str(document.get("kind", "")).endswith("List") and "items" in document:
-            yield from _items(path, number, document["items"])
+            yield from _items(path, number, document["items"], text)
         else:
-            yield Source(path, number, None, document)
+            yield Source(path, number, None, document, text)
 
 
-def _items(path: str, number: int, items: object) -> Iterator[Source]:
+def _items(path: str, number: int, items: object, text: str) -> Iterator[Source]:
     if not isinstance(items, list | None):
         raise Invalid([Problem(f"{path}: items", "must be a list")])
     for index, item in enumerate(items or ()):
         if not isinstance(item, dict):
             told = "holds something that is not an object"
             raise Invalid([Problem(f"{path}: items[{index}]", told)])
-        yield Source(path, number, index, item)
+        yield Source(path, number, index, item, text)
