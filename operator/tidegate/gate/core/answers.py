@@ -22,7 +22,7 @@ _CODES = {
     Why.NOT_FOUND: "not_found",
 }
 """Where OpenAI's own code differs from the reason: clients shorten a prompt on the first."""
-_NOT_AGAIN = frozenset({Why.SHIFT_LOOP})
+_NOT_AGAIN = frozenset({Why.SHIFT_LOOP, Why.TOTAL_DEADLINE})
 """Answers of 500 and more that a second try gets again; OpenAI's SDKs heed the header."""
 
 

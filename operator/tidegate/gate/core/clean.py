@@ -110,7 +110,7 @@ def _strip_inside(value: Any, names: frozenset[str]) -> bool:
             changed |= bool(dropped)
             waiting += item.values()
         elif isinstance(item, list):
-            waiting += item
+            waiting += [inner for inner in item if isinstance(inner, dict | list)]
     return changed
 
 

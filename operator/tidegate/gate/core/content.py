@@ -16,6 +16,7 @@ _EMBEDDING_INPUTS = 2048
 """Texts that the OpenAI API takes in one request for embeddings; they hold no KV for long."""
 _SPOKEN = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal", "name")
 """Fields of a message that templates write beside its content."""
+_TELLING = frozenset({str, list, dict})
 _USUAL_FIELDS = 2
 """Role and content: most messages have nothing else."""
 _UNSPOKEN = frozenset({"type", "id", "call_id", "status", "role", "image_url", "file_data", "url"})
@@ -155,6 +156,6 @@ def _texts(value: Any) -> Iterator[str]:
         if type(item) is str:
             yield item
         elif type(item) is list:
-            waiting += reversed(item)
+            waiting += [inner for inner in reversed(item) if type(inner) in _TELLING]
         elif type(item) is dict:
             waiting += [inner for key, inner in item.items() if key not in _UNSPOKEN]

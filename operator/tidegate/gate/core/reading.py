@@ -1,7 +1,6 @@
 """From a request's bytes to an `Ask`: read it, clean it, count it, and know who asks."""
 
 from itertools import count
-from typing import Any
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.core import (
@@ -221,11 +220,16 @@ def _wants_usage(asked: document.Document, surface: Surface) -> bool:
 
 
 def _prefix(asked: document.Document, told: Content, heeded: Heeded) -> bytes:
-    session = heeded.told.get(headers.SESSION)
+    session = heeded.told.get(headers.SESSION) or _text(asked, "session_id").encode()
     if session:
         return prefix.of_session(session)
-    salt: Any = asked.get("cache_salt")
-    salt = salt if type(salt) is str else ""
+    # OpenAI's cache key, too, keeps apart what begins alike.
+    salt = f"{_text(asked, 'cache_salt')}\x00{_text(asked, 'prompt_cache_key')}"
     if told.beginning:
         return prefix.of_ids(told.beginning, salt)
     return prefix.of_texts(told.texts, salt)
+
+
+def _text(asked: document.Document, field: str) -> str:
+    value = asked.get(field)
+    return value if type(value) is str else ""

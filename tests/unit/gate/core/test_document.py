@@ -80,6 +80,29 @@ def test_a_body_that_is_read_in_one_way_is_taken(body):
     assert document.parse(body, 64) == json.loads(body)
 
 
+def test_a_text_may_hold_any_number_of_brackets():
+    text = '{"a": ["\\\\", {}]}\n' * 50_000
+
+    assert document.parse(orjson.dumps({"a": text}), 64) == {"a": text}
+
+
+@pytest.mark.parametrize("item", [b"{}", b"[]", b'{"a":"\\"["}'])
+def test_a_body_of_very_many_parts_is_refused_before_it_is_decoded(item):
+    within = b'{"a":[' + b",".join([item] * (document.MOST_CONTAINERS - 2)) + b"]}"
+    beyond = b'{"a":[' + b",".join([item] * document.MOST_CONTAINERS) + b"]}"
+
+    assert document.parse(within, 64)
+    with pytest.raises(faults.Fault, match="objects and lists"):
+        document.parse(beyond, 64)
+
+
+def test_a_repeated_key_of_a_large_body_is_refused_without_its_name():
+    body = b'{"a":1,"a": 2,"text":"' + b"x" * 100_000 + b'"}'
+
+    with pytest.raises(faults.Fault, match="written twice"):
+        document.parse(body, 64)
+
+
 def test_many_shallow_brackets_are_not_depth():
     body = orjson.dumps({"a": [{"b": []}] * 500})
 

@@ -2,6 +2,8 @@ import dataclasses
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.gate.core.asking import (
     CHAT,
     COMPLETIONS,
@@ -20,7 +22,7 @@ from tests.unit.gate.core.asking import (
 
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.core.reading import Reader
-from tidegate.gate.exchange import Ask, Script, Usage, Why
+from tidegate.gate.exchange import Ask, Head, Script, Usage, Why
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS, TOKENIZE])
@@ -412,6 +414,52 @@ def test_equal_beginnings_have_equal_prefixes():
 
     assert first.prefix == second.prefix != b""
     assert len({first.prefix, other.prefix, salted.prefix}) == 3
+
+
+@pytest.mark.parametrize("field", ["cache_salt", "prompt_cache_key"])
+def test_what_is_kept_apart_has_another_prefix(field):
+    message = [{"role": "user", "content": "You answer briefly. " * 60}]
+    mine, yours = (asked(chat(messages=message, **{field: who})) for who in ("me", "you"))
+
+    assert mine.prefix != yours.prefix
+
+
+def test_a_session_may_stand_in_the_body():
+    spelled = asked(chat(session_id="abc"))
+
+    assert spelled.prefix == asked(chat(), headers={"x-session-id": "abc"}).prefix != b""
+
+
+@given(
+    headers=st.lists(
+        st.tuples(
+            st.sampled_from(
+                [
+                    b"authorization",
+                    b"x-tidegate-priority",
+                    b"x-tidegate-tenant",
+                    b"x-tidegate-shifted",
+                    b"x-session-id",
+                    b"x-request-id",
+                    b"content-encoding",
+                    b"accept",
+                ]
+            ),
+            st.binary(max_size=40),
+        ),
+        max_size=6,
+    ),
+    peer=st.sampled_from(["10.0.0.1", "::1", "", "nonsense", "fe80::1%eth0"]),
+)
+def test_no_headers_do_more_than_to_be_refused(headers, peer):
+    of = reader(tenants={"trusted_peers": ["10.0.0.0/8"]})
+    asks = Head("POST", CHAT, "", headers, peer)
+
+    refusal = of.head(asks)
+    read_ = of.read(asks, orjson.dumps(chat()), "id")
+
+    assert isinstance(read_, Ask) or read_.status in (400, 415, 508)
+    assert refusal is None or refusal == read_
 
 
 def test_a_session_stays_where_it_is_whatever_is_said():
