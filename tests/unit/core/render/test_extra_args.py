@@ -107,6 +107,12 @@ def test_a_flag_that_a_field_owns_is_refused_with_the_field(given_args, field):
         ["--scheduler-cls", "mine.Scheduler"],
         ["--logits-processors", "mine:Processor"],
         ["--middleware=mine.Middleware"],
+        ["--tool-parser-plugin", "/models/x.py"],
+        ["--reasoning_parser_plugin=/models/x.py"],
+        ["--io-processor-plugin", "mine"],
+        ["--log-config-file", "/models/x.json"],
+        ["--profiler-config.profiler", "torch"],
+        ["--tool-server", "demo"],
     ],
 )
 def test_what_would_undo_tidegates_own_settings_is_refused_with_the_why(given_args):
@@ -209,6 +215,36 @@ def test_no_spelling_smuggles_an_owned_flag(given_args):
 @pytest.mark.parametrize("flag", sorted({*ownership.FIELDS, *ownership.RESERVED}))
 def test_every_flag_that_is_kept_from_users_exists_in_the_newest_engine(flag):
     assert flag in engines.engine(engines.versions()[-1]).flags
+
+
+@pytest.mark.parametrize(
+    "given_args",
+    [
+        ["--load-format", "dummy"],
+        ["--load-format=dummy"],
+        ["--structured-outputs-config", '{"reasoning_parser_plugin": "x.py"}'],
+        ["--structured-outputs-config.reasoning_parser_plugin", "x.py"],
+        ["--structured-outputs-config.reasoning-parser-plugin=x.py"],
+        ["--ec-transfer-config", '{"a": [{"ec_connector_module_path": "mine"}]}'],
+        ["--compilation-config", '{"inductor_passes": {"p": "mine.run"}}'],
+        ["--compilation-config.inductor_passes.p", "mine.run"],
+    ],
+)
+def test_a_flag_that_is_the_users_may_not_load_code_by_its_value(given_args):
+    assert _refusal(given_args).reason == Reason.FLAG_OWNED_BY_FIELD
+
+
+@pytest.mark.parametrize(
+    "given_args",
+    [
+        ["--load-format", "runai_streamer"],
+        ["--structured-outputs-config", '{"backend": "xgrammar"}'],
+        ["--compilation-config.mode", "3"],
+        ["--distributed-executor-backend", "mp"],
+    ],
+)
+def test_other_values_of_such_a_flag_are_passed_on(given_args):
+    assert extra_args.normalised(given_args, ENGINE)
 
 
 def _refusal(given_args):
