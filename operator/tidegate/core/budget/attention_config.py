@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidegate.core.budget import config_keys, layer_kinds
+from tidegate.core.budget import config_keys, layer_kinds, shared_blocks
 from tidegate.core.budget.layer_kinds import Kind
-from tidegate.core.budget.mixers import Attention
+from tidegate.core.budget.mixers import Attention, Indexer, LowRank
 
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
@@ -66,6 +66,13 @@ _SHARES_KV = {"gemma3n_text": 15, "gemma4_text": 0}  # layers that do, by defaul
 _SPELLS_OUT_HEAD_DIM = ("nemotron_h", "hunyuan_v1_dense", "hunyuan_v1_moe")
 _WITH_SINKS = ("gpt_oss",)
 _GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe")
+# Heads of the layers of one kind, in an object of config.json that names the kind.
+_OTHER_HEADS = "attention_other_setting"
+_HAS_OTHER_HEADS = ("step3p5",)
+_HAS_INDEX = ("minimax_m3", "minimax_m3_text")
+_INDEX = "sparse_attention_config"
+_INDEX_BLOCK = 128
+_HAS_LOW_RANK = ("minicpm3",)
 _HAS_GLOBAL_HEADS = ("gemma4_text",)
 _HAS_WINDOW_HEADS = ("mimo_v2", "mimo_v2_flash")
 _WINDOW_HEAD_KEYS = (
@@ -90,6 +97,20 @@ def keys_of(model_type: str) -> frozenset[str]:
         keys |= {"add_swa_attention_sink_bias", "add_full_attention_sink_bias"}
     if model_type in _SPELLS_OUT_HEAD_DIM:
         keys.add("attention_head_dim")
+    if model_type in _HAS_OTHER_HEADS:
+        keys |= {_OTHER_HEADS, "use_head_wise_attn_gate", "swiglu_limits_shared"}
+    if model_type in _HAS_INDEX:
+        keys.add(_INDEX)
+    if model_type in shared_blocks.MODEL_TYPES:
+        keys |= shared_blocks.KEYS
+    if model_type in _HAS_LOW_RANK:
+        keys |= {
+            "q_lora_rank",
+            "kv_lora_rank",
+            "qk_nope_head_dim",
+            "qk_rope_head_dim",
+            "v_head_dim",
+        }
     if model_type == "granite":
         keys.add("attention_sinks")
     return frozenset(keys)
@@ -114,6 +135,7 @@ def read(
     first_shared = len(kinds) - (_SHARES_KV.get(model_type, 0) if shared is None else shared)
     group_sizes = _group_sizes(text)
     own_values = _own_values(text)
+    indexed = _indexed(text, len(kinds)) if model_type in _HAS_INDEX else {}
 
     def attention(kind: Kind, index: int) -> Attention | None:
         found = by_kind.get(kind)
@@ -121,6 +143,8 @@ def read(
             return None
         if group_sizes is not None and index < len(group_sizes):
             found = replace(found, kv_heads=found.heads // group_sizes[index])
+        if index in indexed:
+            found = replace(found, indexer=indexed[index])
         if index in own_values:
             found = _with_own_values(found, own_values[index])
         return replace(found, shares_kv=True) if first_shared <= index < len(kinds) else found
@@ -132,7 +156,13 @@ _WITH_ATTENTION = (Kind.FULL, Kind.SLIDING, Kind.CHUNKED, Kind.BOTH)
 
 
 def _of_kind(text: Mapping[str, Any], model_type: str, kind: Kind) -> Attention:
+    if model_type in shared_blocks.MODEL_TYPES:
+        return shared_blocks.attention(text)
+    if model_type in _HAS_LOW_RANK:
+        return _low_rank(text)
     attention = _plain(text, model_type)
+    if model_type in _HAS_OTHER_HEADS:
+        attention = _with_other_heads(text, attention, kind)
     if model_type in _HAS_GLOBAL_HEADS and kind is Kind.FULL:
         attention = _with_global_heads(text, attention)
     if model_type in _HAS_WINDOW_HEADS:
@@ -217,6 +247,63 @@ def _with_window_heads(text: Mapping[str, Any], attention: Attention, kind: Kind
         value_head_dim=config_keys.integer(text, ("swa_v_head_dim",)) or head_dim,
         has_sinks=config_keys.flag(text, "add_swa_attention_sink_bias"),
     )
+
+
+def _low_rank(text: Mapping[str, Any]) -> Attention:
+    """Latent projections whose keys and values are cached in full, for each head."""
+    heads = config_keys.required(text, _HEADS)
+    rope_dim = config_keys.required(text, ("qk_rope_head_dim",))
+    head_dim = config_keys.required(text, ("qk_nope_head_dim",)) + rope_dim
+    values = config_keys.integer(text, ("v_head_dim",)) or (
+        config_keys.required(text, _HIDDEN) // heads
+    )
+    low_rank = LowRank(
+        query_rank=config_keys.required(text, ("q_lora_rank",)),
+        latent_rank=config_keys.required(text, ("kv_lora_rank",)),
+        rope_dim=rope_dim,
+        value_dim=values,
+    )
+    return Attention(heads, heads, head_dim, head_dim, low_rank=low_rank)
+
+
+def _with_other_heads(text: Mapping[str, Any], attention: Attention, kind: Kind) -> Attention:
+    """Layers of the kind that config.json names have heads of their own."""
+    other = config_keys.inside(text, _OTHER_HEADS)
+    if other is None:
+        return attention
+    named = other.get(f"{_OTHER_HEADS}.attention_type")
+    if named != "sliding_attention":
+        config_keys.not_sized([_OTHER_HEADS], f"it is of {named!r:.40} layers")
+    if kind is not Kind.SLIDING:
+        return attention
+    heads, kv_heads = (
+        config_keys.required(other, (f"{_OTHER_HEADS}.{key}",))
+        for key in ("num_attention_heads", "num_attention_groups")
+    )
+    if heads % kv_heads:
+        config_keys.invalid(_OTHER_HEADS, f"has {kv_heads} groups for {heads} heads")
+    head_dim = config_keys.integer(other, (f"{_OTHER_HEADS}.head_dim",)) or attention.head_dim
+    return replace(
+        attention, heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_head_dim=head_dim
+    )
+
+
+def _indexed(text: Mapping[str, Any], layers: int) -> dict[int, Indexer]:
+    """Return the indexers of sparse layers, by the index of the layer."""
+    sparse = config_keys.inside(text, _INDEX)
+    if sparse is None:
+        config_keys.not_sized([_INDEX], "it does not tell which layers are sparse")
+    listed = sparse.get(f"{_INDEX}.sparse_attention_freq")
+    if not isinstance(listed, list) or len(listed) != layers:
+        config_keys.invalid(_INDEX, "needs sparse_attention_freq with an entry for each layer")
+    block = config_keys.required(sparse, (f"{_INDEX}.sparse_block_size",))
+    if block != _INDEX_BLOCK:
+        config_keys.not_sized([_INDEX], f"it reads blocks of {block} tokens")
+    indexer = Indexer(
+        config_keys.required(sparse, (f"{_INDEX}.sparse_num_index_heads",)),
+        config_keys.required(sparse, (f"{_INDEX}.sparse_index_dim",)),
+    )
+    return {index: indexer for index, is_sparse in enumerate(listed) if is_sparse}
 
 
 def _group_sizes(text: Mapping[str, Any]) -> list[int] | None:

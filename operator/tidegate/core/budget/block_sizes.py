@@ -14,6 +14,9 @@ from tidegate.core.budget.demand import Backend, Demand
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.mixers import LatentAttention
 
+# Tokens that decode kernels of latent attention want the blocks of hybrid models to hold.
+_LATENT_BESIDE_STATES = 128
+
 
 @dataclass(frozen=True)
 class BlockSizes:
@@ -76,6 +79,8 @@ def _covering_a_state(
     """Grow the block until its page covers a state, and pad states to that page."""
     backend, demand = served[0]
     step = max(backend.blocks(demand.of_model).smallest, sizes.tokens)
+    if demand.is_latent:
+        step = max(step, _LATENT_BESIDE_STATES)
     step = math.lcm(step, state_alignment)
     every = math.lcm(*(one.blocks(asked.of_model).smallest for one, asked in served))
     token_bytes = _token_bytes_beside_states(choices, engine)

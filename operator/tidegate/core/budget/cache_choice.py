@@ -210,6 +210,7 @@ def _demand(
         widest_head_dim=max(_head_dims(shape)) if heads_differ else None,
         has_window=mixer.window is not None,
         has_sinks=mixer.has_sinks,
+        is_sparse=mixer.indexer is not None,
         images_both_ways=shape.images_both_ways,
         caps_scores=shape.caps_scores,
         needs_fa4=heads_differ and not is_fp8_on_hopper,
@@ -229,6 +230,8 @@ def _backend(
     shape: ModelShape, engine: EngineConfig, mixer: AttentionMixer, demand: Demand
 ) -> Backend:
     asked = engine.attention_backend
+    if isinstance(mixer, Attention) and mixer.indexer is not None:
+        asked = None  # these layers have a backend of their own, whatever the others are told
     if isinstance(mixer, CompressedAttention):
         backend = latent_backends.compressed()
         if asked not in (None, backend.name) or backend.fault(demand, engine.block_size):

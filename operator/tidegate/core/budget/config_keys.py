@@ -118,3 +118,13 @@ def mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
     if value is not None and not isinstance(value, Mapping):
         invalid(key, f"must be an object, not {value!r}"[:200])
     return value
+
+
+def inside(config: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """Return the object under `key` with its keys spelled as paths, `key.name`, or None.
+
+    Raises:
+        Refused: the value is no object.
+    """
+    found = mapping(config, key)
+    return None if found is None else {f"{key}.{name}": value for name, value in found.items()}

@@ -118,7 +118,8 @@ def _from_the_checkpoint(shape: ModelShape, tokens: int) -> Draft:
     """
     if not shape.mtp_layers:
         _refuse(
-            "method mtp needs a model whose config.json has num_nextn_predict_layers",
+            "method mtp needs a model whose config.json has num_nextn_predict_layers, and whose "
+            "draft can be sized",
             f"{_FIELD}.method",
         )
     several = min(shape.draft_layers, tokens) > 1

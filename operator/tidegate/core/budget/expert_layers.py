@@ -26,11 +26,22 @@ def read(text: Mapping[str, Any], layers: int) -> frozenset[int]:
     frequency = text.get("moe_layer_freq")
     if isinstance(frequency, list):
         return frozenset(index for index, is_sparse in enumerate(frequency) if is_sparse)
+    listed = text.get("moe_layers_enum")
+    if listed is not None:
+        return _enumerated(listed)
     period = config_keys.integer(text, ("expert_layer_period",))
     if period is not None:
         offset = config_keys.integer(text, ("expert_layer_offset",), at_least=0)
         return frozenset(range(1 if offset is None else offset, layers, period))
     return _after_the_first(text, layers)
+
+
+def _enumerated(listed: Any) -> frozenset[int]:
+    """Return the indices that a list has, or a string with commas."""
+    indices = listed.split(",") if isinstance(listed, str) else listed
+    if not isinstance(indices, list) or not all(str(one).strip().isdecimal() for one in indices):
+        config_keys.invalid("moe_layers_enum", "must list indices of layers")
+    return frozenset(int(one) for one in indices)
 
 
 def _after_the_first(text: Mapping[str, Any], layers: int) -> frozenset[int]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.budget import config_keys, expert_layers
+from tidegate.core.budget import config_keys, expert_layers, shared_blocks
 from tidegate.core.budget.layer_kinds import ALL_RECURRENT, PATTERN_KEY
 
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
@@ -15,12 +15,15 @@ _EXPERTS_PER_TOKEN = (
     "top_k_experts",
     "moe_topk",
     "moe_k",
+    "moe_top_k",
 )
-_EXPERT_SIZE = ("moe_intermediate_size", "expert_intermediate_size")
+_EXPERT_SIZE = ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size")
+_LATENT_SIZE = ("moe_latent_size", "routed_expert_hidden_size")
 _SHARED_SIZE = (
     "shared_expert_intermediate_size",
     "shared_intermediate_size",
     "moe_shared_expert_intermediate_size",
+    "share_expert_dim",
 )
 _SHARED_COUNT = (
     "n_shared_experts",
@@ -47,6 +50,7 @@ _UNGATED = (
     "persimmon",
     "apertus",
 )
+_DENSE_TWICE_BESIDE = ("longcat_flash",)  # two dense blocks stand beside the experts of a layer
 _SHARES_ONE_EXPERT = ("llama4_text",)  # of the size of a routed one, in each layer of experts
 _FEED_FORWARD_MULTIPLE = 256
 
@@ -90,7 +94,7 @@ def read(text: Mapping[str, Any], model_type: str, layers: int) -> list[MLP | No
     Raises:
         Refused: a key makes no sense.
     """
-    if model_type in ALL_RECURRENT:
+    if model_type in ALL_RECURRENT or model_type in shared_blocks.MODEL_TYPES:
         return [Absent()] * layers
     dense = _dense(text, model_type)
     experts = _experts(text, model_type)
@@ -160,6 +164,8 @@ def _experts(text: Mapping[str, Any], model_type: str) -> Experts | None:
         shared = size * (config_keys.integer(text, _SHARED_COUNT, at_least=0) or 0)
     if model_type in _SHARES_ONE_EXPERT:
         shared = size
+    if model_type in _DENSE_TWICE_BESIDE:
+        shared = 2 * (config_keys.integer(text, _INTERMEDIATE) or 0)
     if config_keys.flag(text, "enable_moe_block") and own_size:  # a dense block stands beside them
         shared = config_keys.integer(text, _INTERMEDIATE) or 0
     per_token = config_keys.integer(text, _EXPERTS_PER_TOKEN) or 1
@@ -169,7 +175,7 @@ def _experts(text: Mapping[str, Any], model_type: str) -> Experts | None:
         size,
         shared,
         projections=2 if model_type in _UNGATED else 3,
-        latent_size=config_keys.integer(text, ("moe_latent_size",)),
+        latent_size=config_keys.integer(text, _LATENT_SIZE),
     )
 
 

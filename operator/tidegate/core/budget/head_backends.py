@@ -174,8 +174,30 @@ _TRITON_DIFFKV = Backend(
 )
 
 
+def _indexed(demand: Demand) -> str | None:
+    if demand.model_dtype == "float32":
+        return "has no float32"
+    if demand.head_dim != 128:
+        return f"has no head size {demand.head_dim}"
+    if demand.kv_cache_dtype in kv_dtypes.NVFP4 and demand.major != 10:
+        return "has nvfp4 only on compute capability 10.x"
+    if demand.kv_cache_dtype.startswith("fp8") and demand.compute_capability < (8, 9):
+        return "has fp8 only from compute capability 8.9 on"
+    return None
+
+
+_INDEXED = Backend(
+    "MINIMAX_M3_SPARSE",
+    ("auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", *kv_dtypes.NVFP4),
+    _indexed,
+    lambda demand: KernelBlocks((128,)),
+)
+
+
 def in_order(demand: Demand) -> tuple[Backend, ...]:
     """Return the backends in the engine's order of preference."""
+    if demand.is_sparse:
+        return (_INDEXED,)
     if demand.value_head_dim not in (None, demand.head_dim):
         return (_FLASH_ATTENTION_DIFFKV, _TRITON_DIFFKV)
     composite: tuple[Backend, ...] = ()

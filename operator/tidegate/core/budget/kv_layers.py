@@ -13,6 +13,7 @@ from tidegate.core.budget import (
     kv_dtypes,
     kv_spec,
     parallelism,
+    shared_blocks,
     states,
 )
 from tidegate.core.budget.block_sizes import BlockSizes
@@ -24,10 +25,11 @@ from tidegate.core.budget.mixers import (
     Attention,
     AttentionMixer,
     CompressedAttention,
+    Indexer,
     LatentAttention,
     Mixer,
 )
-from tidegate.core.budget.reach import AllTokens, Chunk, Reach, Window
+from tidegate.core.budget.reach import AllTokens, Chunk, Reach, States, Window
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
@@ -36,6 +38,7 @@ _COMPRESSED_BYTES = 584
 _COMPRESSED_PAGE_MULTIPLE = 576
 _COMPRESSED_WINDOW_BLOCK = 64
 _PARTIAL_BLOCKS = {4: 4, 128: 8}  # tokens in a block of sums that are not yet a state, by ratio
+_INDEX_KEY_BYTES = 2
 _PARTIAL_BYTES = 4  # sums are kept in float32
 
 
@@ -86,6 +89,8 @@ def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int
         specs += by_layer[key]
         stage = stages[index] if index < len(stages) else engine.pipeline_parallel - 1
         stage_of += [stage] * len(by_layer[key])
+    if shape.model_type in shared_blocks.MODEL_TYPES:  # the blocks are made before the layers
+        specs.sort(key=lambda spec: isinstance(spec.reach, States))
     if not specs:
         config_keys.not_sized(["num_hidden_layers"], "no layer keeps anything of its tokens")
     mixed = {mixer for mixers in by_layer for mixer in mixers[0]}
@@ -156,7 +161,8 @@ def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
     if isinstance(mixer, LatentAttention):
         return _latent(mixer, choice, built)
     if isinstance(mixer, Attention):
-        return [_attention(mixer, choice, is_kept, built)]
+        attention = _attention(mixer, choice, is_kept, built)
+        return [attention] if mixer.indexer is None else [_index(mixer.indexer, built), attention]
     assert_never(mixer)
 
 
@@ -174,6 +180,13 @@ def _attention(mixer: Attention, choice: Choice, is_kept: bool, built: _Build) -
     block_size = choice.backend.blocks(choice.demand).largest_within(page_bytes // token_bytes)
     spec = kv_spec.attention(reach, block_size, token_bytes, content)
     return spec if shared_bytes is None else spec.padded(max(shared_bytes, spec.page_bytes))
+
+
+def _index(indexer: Indexer, built: _Build) -> KVSpec:
+    """Return the keys, in 16 bits, by which blocks of tokens are picked: whole on every GPU."""
+    reach = AllTokens(built.engine.decode_context_parallel)
+    key_bytes = _INDEX_KEY_BYTES * indexer.head_dim
+    return kv_spec.attention(reach, built.sizes.tokens, key_bytes, ("index",), is_latent=True)
 
 
 def _reach(mixer: Attention, built: _Build) -> Reach:

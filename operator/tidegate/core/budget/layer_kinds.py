@@ -57,6 +57,7 @@ _BY_NAME = {
     "mlp": Kind.NONE,
 }
 _BY_LETTER = {"*": Kind.FULL, "M": Kind.RECURRENT, "-": Kind.NONE, "E": Kind.NONE}
+_LISTS_DRAFTS = ("step3p5",)  # behind the model's own layers
 ALL_RECURRENT = ("mamba", "mamba2", "falcon_mamba")
 # Types that read use_sliding_window, and drop their window unless it is true; MiMo's is Qwen2's.
 # Other types keep their window, whatever the flag says.
@@ -96,6 +97,8 @@ def read(text: Mapping[str, Any], model_type: str, layers: int) -> tuple[Kind, .
     Raises:
         Refused: a list has another length than the model, or names a kind that is not known.
     """
+    if model_type in _LISTS_DRAFTS and isinstance(text.get("layer_types"), list):
+        text = {**text, "layer_types": text["layer_types"][:layers]}
     kinds = _of_lists(text, layers) or _of_rules(text, model_type, layers)
     if kinds is None:
         kinds = [Kind.SLIDING if window(text, model_type) else Kind.FULL] * layers
@@ -272,6 +275,7 @@ _RULES: dict[str, Callable[[Mapping[str, Any], int], Kind]] = {
     "olmo3": _every(4, Kind.SLIDING),
     "exaone4": _every(4, Kind.SLIDING),
     "afmoe": _every(4, Kind.SLIDING),
+    "step3p5": lambda text, index: Kind.FULL if index % 2 else Kind.SLIDING,
     "cwm": lambda text, index: Kind.SLIDING if index % 4 else Kind.FULL,
     "llama4_text": _llama4,
     "jamba": _jamba,

@@ -10,6 +10,7 @@ from tidegate.core.budget.mixers import (
     CompressedAttention,
     Indexer,
     LatentAttention,
+    LowRank,
     Mixer,
 )
 
@@ -36,13 +37,33 @@ def count(mixer: Mixer, hidden: int, tensor_parallel: int) -> Counted:
 
 
 def _attention(attention: Attention, hidden: int, tensor_parallel: int) -> Counted:
+    if not attention.has_own_weights:
+        return Counted(0)
+    if attention.low_rank is not None:
+        return Counted(_low_rank(attention, attention.low_rank, hidden, tensor_parallel))
     heads = attention.heads // tensor_parallel
     kv_heads = parallelism.kv_heads_per_gpu(attention.kv_heads, tensor_parallel)
     kv_heads = 0 if attention.shares_kv else kv_heads
     both = attention.head_dim + attention.value_head_dim
     gate = heads * attention.value_head_dim if attention.is_gated else 0
     bias = heads * attention.head_dim + kv_heads * both if attention.has_bias else 0
-    return Counted(hidden * ((heads + kv_heads) * both + gate), bias)
+    index = 0
+    if attention.indexer is not None:  # queries are divided, the key is on every GPU
+        index_heads = parallelism.kv_heads_per_gpu(attention.indexer.heads, tensor_parallel)
+        index = attention.indexer.head_dim * (index_heads + 1)
+    return Counted(hidden * ((heads + kv_heads) * both + gate + index), bias)
+
+
+def _low_rank(attention: Attention, low_rank: LowRank, hidden: int, tensor_parallel: int) -> float:
+    """Return the projections; those into a rank are on every GPU."""
+    heads = attention.heads / tensor_parallel
+    nope_dim = attention.head_dim - low_rank.rope_dim
+    return (
+        hidden * (low_rank.query_rank + low_rank.latent_rank + low_rank.rope_dim)
+        + low_rank.query_rank * heads * attention.head_dim
+        + low_rank.latent_rank * heads * (nope_dim + low_rank.value_dim)
+        + heads * low_rank.value_dim * hidden
+    )
 
 
 def _latent(latent: LatentAttention, hidden: int, tensor_parallel: int) -> Counted:
@@ -63,7 +84,8 @@ def _latent(latent: LatentAttention, hidden: int, tensor_parallel: int) -> Count
         + heads * latent.value_head_dim * hidden
     )
     indexed = _indexer(latent.indexer, hidden, from_hidden)
-    return Counted(quantised + indexed, out_of_latent)
+    gate = hidden * heads * latent.value_head_dim if latent.is_gated else 0
+    return Counted(quantised + indexed + gate, out_of_latent)
 
 
 def _compressed(attention: CompressedAttention, hidden: int, tensor_parallel: int) -> Counted:

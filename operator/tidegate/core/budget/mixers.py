@@ -10,12 +10,36 @@ from tidegate.core.budget.recurrent import Recurrent
 
 
 @dataclass(frozen=True)
+class Indexer:
+    """Picks the tokens that sparse attention reads; keeps a key of its own for each."""
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Ranks that queries, and keys and values, pass through on their way from the hidden state.
+
+    Keys end in `rope_dim` elements that all heads share; values are `value_dim` wide, and cached
+    as wide as keys.
+    """
+
+    query_rank: int
+    latent_rank: int
+    rope_dim: int
+    value_dim: int
+
+
+@dataclass(frozen=True)
 class Attention:
     """Attention with keys and values of each KV head: MHA, GQA or MQA.
 
     `window` and `chunk` bound in tokens what the layer attends to; with neither it attends to all
     tokens so far. A layer that `shares_kv` reads the cache of an earlier one and keeps none;
-    `is_gated` multiplies what it attended to by a gate as wide as the queries.
+    `is_gated` multiplies what it attended to by a gate as wide as the queries. With an `indexer` it
+    reads only blocks of tokens that this picks; `low_rank` is of projections and changes no cache.
+    Without `has_own_weights` they are counted with a block that several layers share.
     """
 
     heads: int
@@ -28,19 +52,14 @@ class Attention:
     has_sinks: bool = False
     shares_kv: bool = False
     is_gated: bool = False
+    indexer: Indexer | None = None
+    low_rank: LowRank | None = None
+    has_own_weights: bool = True
 
     @property
     def score_dims(self) -> int:
         """Elements that one pair of tokens passes through, in all heads."""
         return self.heads * (self.head_dim + self.value_head_dim)
-
-
-@dataclass(frozen=True)
-class Indexer:
-    """Picks the tokens that sparse attention reads; keeps an 8 bit key of its own for each."""
-
-    heads: int
-    head_dim: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,7 @@ class LatentAttention:
     query_rank: int | None
     is_sparse: bool = False
     indexer: Indexer | None = None
+    is_gated: bool = False
 
     @property
     def cached_dim(self) -> int:

@@ -11,7 +11,7 @@ _VOCABULARY_MULTIPLE = 64
 _TENSOR_PARALLEL_CHOICES = (1, 2, 4, 8, 16, 32, 64)
 # What some of the engine's model classes lack (0.32, 0.33).
 _NEVER_REPLICATED = ("gpt_oss",)
-_NO_PIPELINE = ("gemma3n_text", "mamba2")
+_NO_PIPELINE = ("gemma3n_text", "mamba2", "zamba2")
 
 
 def kv_heads_per_gpu(kv_heads: int, tensor_parallel: int) -> int:

@@ -29,9 +29,11 @@ _SAME_FORMAT = {
     "mxfp4": ("gpt_oss_mxfp4",),
     "fp8": ("deepseek_v4_fp8",),
 }
+_SCALE_BYTES = 2  # of a group, where nothing else is told
 _MXFP4_BYTES = 0.5 + 1 / 32
 # Routed experts by `expert_dtype`, beside linear layers that are stored in another way.
 _EXPERT_BYTES = {"fp4": _MXFP4_BYTES, "fp8": 1.0}
+_IGNORED = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
 # modelopt's names for the type of the KV cache, as the engine spells them.
 _KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
@@ -43,6 +45,7 @@ class Quantization:
     `bytes_per_element` is None for a method whose sizes are not known, and `method` is empty where
     the config says that experts are quantised and not how the rest is. Routed experts may have a
     size of their own, `expert_bytes_per_element`.
+    `quantizes_dense` is of feed-forward blocks that are no routed experts.
     `kv_cache_dtype` is what the checkpoint asks of the engine's `auto`.
     """
 
@@ -50,6 +53,7 @@ class Quantization:
     bytes_per_element: float | None
     expert_bytes_per_element: float | None = None
     quantizes_attention: bool = True
+    quantizes_dense: bool = True
     experts_only: bool = False
     kv_cache_dtype: str | None = None
 
@@ -74,6 +78,7 @@ def read(config: Mapping[str, Any], text: Mapping[str, Any]) -> Quantization | N
         bytes_per_element=_bytes_per_element(method, found),
         expert_bytes_per_element=expert_bytes,
         quantizes_attention=not _skips_attention(found),
+        quantizes_dense=not _skips_dense(found),
         experts_only=method in ("mxfp4", "gpt_oss_mxfp4", "experts_int8"),
         kv_cache_dtype=_kv_cache_dtype(method, found),
     )
@@ -147,23 +152,27 @@ def _compressed_tensors(found: Mapping[str, Any]) -> float | None:
         weights = group.get("weights") if isinstance(group, Mapping) else None
         if not isinstance(weights, Mapping):
             return None
-        sizes.append(_grouped(weights.get("num_bits"), weights.get("group_size"), False))
+        scale_bytes = 1 if "uint8" in str(weights.get("scale_dtype")) else _SCALE_BYTES
+        bits, group_size = weights.get("num_bits"), weights.get("group_size")
+        sizes.append(_grouped(bits, group_size, False, scale_bytes))
     return None if None in sizes else max(size for size in sizes if size is not None)
 
 
-def _grouped(bits: Any, group_size: Any, zero_points: bool) -> float | None:
-    """Return bytes per element with a scale of two bytes, and at times a zero point, per group."""
+def _grouped(
+    bits: Any, group_size: Any, zero_points: bool, scale_bytes: int = _SCALE_BYTES
+) -> float | None:
+    """Return bytes per element with a scale, and at times a zero point, for each group."""
     if isinstance(bits, bool) or not isinstance(bits, int) or not 2 <= bits <= 16:
         return None
     size = bits / 8
     if isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0:
-        size += (2 + (bits / 8 if zero_points else 0)) / group_size
+        size += (scale_bytes + (bits / 8 if zero_points else 0)) / group_size
     return size
 
 
 def _skips_attention(found: Mapping[str, Any]) -> bool:
     """Tell whether the list of modules left alone names the attention projections as a whole."""
-    for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules"):
+    for key in _IGNORED:
         names = found.get(key)
         if isinstance(names, list):
             attention = [name for name in names if isinstance(name, str) and "attn" in name]
@@ -172,6 +181,19 @@ def _skips_attention(found: Mapping[str, Any]) -> bool:
             if len(attention) > 8:  # listed layer by layer
                 return True
     return False
+
+
+def _skips_dense(found: Mapping[str, Any]) -> bool:
+    """Tell whether the list of modules left alone names all but routed experts by a pattern."""
+    lists = [found.get(key) for key in _IGNORED]
+    patterns = [
+        name
+        for listed in lists
+        if isinstance(listed, list)
+        for name in listed
+        if isinstance(name, str) and name.startswith("re:")
+    ]
+    return any("shared_expert" in name or ("mlp" in name and "_proj" in name) for name in patterns)
 
 
 def _kv_cache_dtype(method: str, found: Mapping[str, Any]) -> str | None:

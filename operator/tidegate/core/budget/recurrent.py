@@ -149,6 +149,45 @@ class GatedDelta:
 
 
 @dataclass(frozen=True)
+class DeltaAttention:
+    """Kimi's delta attention: a gated delta net whose heads forget by the channel.
+
+    `has_whole_gate` of an output gate as wide as the heads, where others have two thin matrices.
+    `hands_out_states` of layers whose prefill kernel can hand out a state midway.
+    """
+
+    heads: int
+    head_dim: int
+    kernel: int
+    has_whole_gate: bool = False
+    hands_out_states: bool = False
+
+    def fault(self, tensor_parallel: int) -> str | None:
+        """Return why the state cannot be divided over so many GPUs, or None."""
+        return _undivided(tensor_parallel, self.heads, "heads of the delta attention")
+
+    def state(self, tensor_parallel: int, speculated: int) -> StateSize:
+        """Return the state on each GPU when `speculated` tokens are drafted in a step."""
+        heads = self.heads // tensor_parallel
+        return StateSize(
+            3 * heads * self.head_dim * (self.kernel - 1 + speculated),
+            heads * self.head_dim * self.head_dim,
+        )
+
+    def parameters(self, hidden: int) -> int:
+        """Return the weights of the mixer in a model of that hidden size."""
+        wide = self.heads * self.head_dim
+        thin = hidden * self.head_dim + self.head_dim * wide
+        gate = hidden * wide if self.has_whole_gate else thin
+        return 4 * hidden * wide + gate + thin + hidden * self.heads + 3 * wide * self.kernel
+
+    @property
+    def width(self) -> int:
+        """Elements of a token between the projections into the mixer and out of it."""
+        return 6 * self.heads * self.head_dim
+
+
+@dataclass(frozen=True)
 class ShortConvolution:
     """A gated convolution over the last few tokens: a window and nothing else."""
 

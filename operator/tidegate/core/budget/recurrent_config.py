@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.core.budget import config_keys
 from tidegate.core.budget.recurrent import (
+    DeltaAttention,
     GatedDelta,
     Mamba1,
     Mamba2,
@@ -16,9 +17,9 @@ from tidegate.core.budget.recurrent import (
     ShortConvolution,
 )
 
-_HEADS = ("mamba_num_heads", "mamba_n_heads")
-_HEAD_DIM = ("mamba_head_dim", "mamba_d_head")
-_GROUPS = ("n_groups", "mamba_n_groups")
+_HEADS = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
+_HEAD_DIM = ("mamba_head_dim", "mamba_d_head", "mamba_headdim")
+_GROUPS = ("n_groups", "mamba_n_groups", "mamba_ngroups")
 _STATE_SIZE = ("ssm_state_size", "mamba_d_state", "state_size")
 _KERNEL = ("conv_kernel", "mamba_d_conv")
 _EXPAND = ("mamba_expand", "expand")
@@ -36,9 +37,10 @@ KEYS = frozenset(
     linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor
     conv_L_cache conv_dim conv_dim_out conv_bias conv_use_xavier_init chunk_size"""
 )
+DELTA = "linear_attn_config"
 _MAMBA1 = ("jamba", "mamba", "falcon_mamba")
 # These take float32 for the recurrent part where nothing else is said.
-_FLOAT32_STATE = ("nemotron_h",)
+_FLOAT32_STATE = ("nemotron_h", "kimi_linear")
 
 
 def read(text: Mapping[str, Any], model_type: str) -> Recurrent:
@@ -96,7 +98,7 @@ def _mamba2(text: Mapping[str, Any], model_type: str) -> Mamba2:
         inner = config_keys.integer(text, ("mamba_d_ssm",)) or (
             (config_keys.integer(text, _EXPAND) or 2) * config_keys.required(text, ("hidden_size",))
         )
-        named = text.get("mamba_d_head") in (None, "auto")
+        named = all(text.get(key) in (None, "auto") for key in ("mamba_d_head", "mamba_headdim"))
         head_dim = inner // heads if named else config_keys.required(text, _HEAD_DIM)
     return Mamba2(
         heads=heads,
@@ -125,6 +127,24 @@ def _gated_delta(text: Mapping[str, Any], model_type: str) -> GatedDelta:
         value_dim=value_dim or 128,
         kernel=config_keys.integer(text, ("linear_conv_kernel_dim",)) or 4,
         exports_states=model_type != "olmo_hybrid",
+    )
+
+
+def delta(config: Mapping[str, Any]) -> DeltaAttention:
+    """Return Kimi's delta attention, by what stands inside of `linear_attn_config`.
+
+    Raises:
+        Refused: a size is missing or makes no sense.
+    """
+    has_whole_gate = config_keys.flag(config, f"{DELTA}.use_full_rank_gate")
+    head_dim = config_keys.required(config, (f"{DELTA}.head_dim",))
+    is_bounded = config.get(f"{DELTA}.gate_lower_bound") is not None
+    return DeltaAttention(
+        heads=config_keys.required(config, (f"{DELTA}.num_heads",)),
+        head_dim=head_dim,
+        kernel=config_keys.required(config, (f"{DELTA}.short_conv_kernel_size",)),
+        has_whole_gate=has_whole_gate,
+        hands_out_states=has_whole_gate and is_bounded and head_dim == 128,
     )
 
 

@@ -13,6 +13,7 @@ from tidegate.core.budget import (
     layer_kinds,
     quantization,
     recurrent_config,
+    shared_blocks,
     structure,
 )
 from tidegate.core.budget.checkpoint import Checkpoint
@@ -44,7 +45,14 @@ _TEXT_TYPES = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
+    "minimax_m3_vl": "minimax_m3",
+    "step3p7": "step3p5",
 }
+# The engine counts these by another key: one of two attentions in each layer.
+_LAYERS_OF_TYPE = {"longcat_flash": ("num_layers",)}
+# What their layers for multi-token prediction keep is not known.
+_DRAFT_IS_NOT_SIZED = ("step3p5", "minimax_m3", "minimax_m3_text")
 _DRAFT_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 _DRAFT_LAYERS_BY_DEFAULT = {"qwen3_next": 1, "qwen3_5_text": 1, "qwen3_5_moe_text": 1}
 _DTYPES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
@@ -91,7 +99,8 @@ class ModelShape:
     `hidden_size` and `vocab_size` are None where the config (an abridged one) does not tell them;
     the KV cache needs neither. `mtp_layers` are the layers for multi-token prediction that the
     checkpoint brings along. `state_dtype` is what recurrent layers keep their state in, None for
-    the model's own. `layer_embedding_elements` are embeddings that layers have for themselves.
+    the model's own. `beside_layers_elements` are embeddings that layers have for themselves, and
+    blocks that they share.
     `vision` is the config of the vision tower, `images_both_ways` says that its
     tokens attend to each other in both directions. Where the config states no length
     (`length_is_known`), `max_model_len` is what the engine assumes, and bounds nothing.
@@ -113,7 +122,7 @@ class ModelShape:
     vision: Mapping[str, Any] | None = None
     state_dtype: str | None = None
     caps_scores: bool = False
-    layer_embedding_elements: int = 0
+    beside_layers_elements: int = 0
     images_both_ways: bool = False
     length_is_known: bool = True
     target_hidden_size: int | None = None
@@ -169,7 +178,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
     text = _text_config(config)
     named_type = config_keys.text(text, "model_type") or ""
     model_type = _TEXT_TYPES.get(named_type, named_type)
-    count = _layer_count(text)
+    count = _layer_count(text, model_type)
     mlps = feed_forward.read(text, model_type, count)
     drafted = _draft_layer_count(text, model_type)
     mixed = structure.read(text, model_type, count, drafted)
@@ -188,7 +197,9 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         quantization=quantization.read(config, text),
         vision=config_keys.mapping(config, "vision_config"),
         state_dtype=recurrent_config.state_dtype(text, model_type),
-        layer_embedding_elements=count * _layer_embedding(text),
+        beside_layers_elements=(
+            count * _layer_embedding(text) + shared_blocks.elements(text, model_type)
+        ),
         caps_scores=bool(text.get("attn_logit_softcapping")),
         images_both_ways=_images_both_ways(config, text),
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
@@ -206,9 +217,10 @@ def _with_weights(layers: Sequence[Layer]) -> list[int]:
     ]
 
 
-def _layer_count(text: Mapping[str, Any]) -> int:
-    is_told = config_keys.present(text, _LAYERS) is not None
-    layers = (not is_told and layer_kinds.count(text)) or config_keys.required(text, _LAYERS)
+def _layer_count(text: Mapping[str, Any], model_type: str) -> int:
+    keys = (*_LAYERS_OF_TYPE.get(model_type, ()), *_LAYERS)
+    is_told = config_keys.present(text, keys) is not None
+    layers = (not is_told and layer_kinds.count(text)) or config_keys.required(text, keys)
     if layers > _MOST_LAYERS:
         config_keys.invalid("num_hidden_layers", f"must be at most {_MOST_LAYERS}, not {layers}")
     return layers
@@ -216,6 +228,8 @@ def _layer_count(text: Mapping[str, Any]) -> int:
 
 def _draft_layer_count(text: Mapping[str, Any], model_type: str) -> int:
     layers = config_keys.integer(text, _DRAFT_LAYERS, at_least=0)
+    if model_type in _DRAFT_IS_NOT_SIZED:
+        return 0
     if layers is None:
         return _DRAFT_LAYERS_BY_DEFAULT.get(model_type, 0)
     if layers > _MOST_LAYERS:

@@ -6,7 +6,7 @@ from tidegate.core.budget.block_sizes import BlockSizes
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.kv_spec import KVSpec
 from tidegate.core.budget.reach import States
-from tidegate.core.budget.recurrent import GatedDelta, Mamba2, Recurrent
+from tidegate.core.budget.recurrent import DeltaAttention, GatedDelta, Mamba2, Recurrent
 from tidegate.core.budget.shape import ModelShape, element_bytes
 from tidegate.errors import Refused
 
@@ -71,7 +71,11 @@ def spec(
     dense_bytes = _state_bytes(mixer, shape, engine, model_dtype)
     if engine.prefix_caching:
         # The state of the last block, the one that is written, and one to keep in the midst.
-        kept = isinstance(mixer, Mamba2) or _is_exported(mixer, engine, compute_capability)
+        kept = (
+            isinstance(mixer, Mamba2)
+            or _is_exported(mixer, engine, compute_capability)
+            or _is_handed_out(mixer, model_dtype, compute_capability)
+        )
         count, block_size = 2 + kept, sizes.tokens
     else:
         count, block_size = 1, engine.mamba_block_size or engine.max_model_len
@@ -108,6 +112,13 @@ def _is_exported(
         return False
     is_blackwell = compute_capability[0] in (10, 12) and mixer.key_dim == 128
     return compute_capability == (9, 0) or is_blackwell
+
+
+def _is_handed_out(mixer: Recurrent, model_dtype: str, compute_capability: tuple[int, int]) -> bool:
+    """Tell whether a delta attention is served by FlashKDA, which hands out states midway."""
+    if not isinstance(mixer, DeltaAttention) or not mixer.hands_out_states:
+        return False
+    return compute_capability[0] in (9, 10, 12) and model_dtype == "bfloat16"
 
 
 def _refuse(message: str) -> None:

@@ -52,15 +52,27 @@ _HARMLESS = config_keys.names(
 )
 # Model types whose layers the rules do not cover, whatever an abridged config.json says.
 _OTHER_STRUCTURES = (
-    (("minimax_m3",), "sparse attention with an index of its own"),
-    (("kimi_linear", "kimi_k3"), "delta attention beside latent attention"),
-    (("minimax_text", "minimax_m1", "rwkv", "recurrent_gemma"), "recurrent layers"),
-    (("bamba", "zamba", "plamo", "bailing"), "recurrent layers"),
-    (("step3",), "heads that differ by layer"),
-    (("deepseek_v41", "deepseek_ref", "longcat", "dots3", "hy_v4"), "latent attention"),
+    (("rwkv", "recurrent_gemma", "plamo2", "bailing"), "recurrent layers"),
+    (("step3_", "step3v"), "attention whose queries share a projection"),
+    (("longcat_flash_",), "embeddings of several tokens"),
+    (("deepseek_v41", "deepseek_ref", "dots3", "hy_v4"), "latent attention of a new kind"),
     (("glm5_next", "qwen4", "inkling", "laguna", "rnj1"), "layers of a new kind"),
     (("deci",), "layers that differ one by one"),
 )
+
+
+# Types that the engine ran once: it refuses them since the version that is named here.
+_NO_LONGER_RUN = {
+    "bamba": "0.23",
+    "minimax_text_01": "0.23",
+    "minimax_m1": "0.23",
+    "minimax": "0.23",
+    "plamo2": "0.26",
+    "persimmon": "0.25",
+    "arctic": "0.28",
+    "chameleon": "0.28",
+    "mpt": "0.28",
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,8 @@ def read(text: Mapping[str, Any], model_type: str, layers: int, draft_layers: in
         return _uniform(latent_config.compressed(text, layers), draft_layers)
     if latent_config.is_latent(text, model_type):
         _require_understood(text, latent_config.KEYS)
-        return _uniform(latent_config.latent(text, layers), draft_layers)
+        *own, of_draft = latent_config.mixers(text, model_type, layers)
+        return Structure(tuple(own), (of_draft,) * draft_layers)
     kinds = layer_kinds.read(text, model_type, layers)
     understood = layer_kinds.keys_of(model_type) | attention_config.keys_of(model_type)
     if {Kind.RECURRENT, Kind.BOTH}.intersection(kinds):
@@ -119,6 +132,11 @@ def _uniform(attentions: list[Any], draft_layers: int) -> Structure:
 
 
 def _refuse_model_type(config: Mapping[str, Any], model_type: str) -> None:
+    since = _NO_LONGER_RUN.get(model_type)
+    if since is not None:
+        config_keys.not_sized(
+            ["model_type"], f"vLLM runs no {model_type} since {since}; use another model"
+        )
     for prefixes, structure in _OTHER_STRUCTURES:
         if model_type.startswith(prefixes):
             keys = ["model_type", *(["layer_types"] if config.get("layer_types") else [])]

@@ -49,7 +49,7 @@ def stages(shape: ModelShape, engine: EngineConfig, dtype: str) -> list[float]:
         for stage in parallelism.stages(shape.layer_count, engine.pipeline_parallel)
     ]
     embedded = embedding(sizes)
-    beside = shape.layer_embedding_elements * sizes.dtype_bytes / sizes.tensor_parallel
+    beside = shape.beside_layers_elements * sizes.dtype_bytes / sizes.tensor_parallel
     stages[0] += embedded + beside + rotary_cache(shape, dtype)
     shares_it = shape.tied_embeddings and len(stages) == 1
     stages[-1] += 0 if shares_it else embedded
@@ -70,11 +70,12 @@ def sizes_of(shape: ModelShape, engine: EngineConfig, dtype: str) -> Sizes:
     found = quantization_of(shape, engine)
     quantized = size if found is None else _quantized_bytes(found)
     only_experts = found is not None and found.experts_only
+    skips_dense = found is not None and not found.quantizes_dense
     skips_attention = found is not None and not found.quantizes_attention
     return Sizes(
         dtype_bytes=size,
         attention=size if only_experts or skips_attention else quantized,
-        dense=size if only_experts else quantized,
+        dense=size if only_experts or skips_dense else quantized,
         experts=(found and found.expert_bytes_per_element) or quantized,
         hidden=shape.hidden_size,
         vocabulary=shape.vocab_size,

@@ -142,6 +142,101 @@ FALCON_H1 = _USUAL | {
     "mamba_n_groups": 1,
     "mamba_n_heads": 32,
 }
+_WITHOUT_HEAD_DIM = {key: value for key, value in _USUAL.items() if key != "head_dim"}
+# Delta attention in three of four layers; the engine counts them from 1.
+KIMI_LINEAR = _WITHOUT_HEAD_DIM | {
+    "model_type": "kimi_linear",
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 16,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "mla_use_nope": True,
+    "linear_attn_config": {
+        "kda_layers": [1, 2, 3, 5, 6, 7],
+        "full_attn_layers": [4, 8],
+        "num_heads": 32,
+        "head_dim": 128,
+        "short_conv_kernel_size": 4,
+    },
+}
+LONGCAT = _WITHOUT_HEAD_DIM | {
+    "model_type": "longcat_flash",
+    "num_layers": 4,
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 16,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "ffn_hidden_size": 8192,
+    "expert_ffn_hidden_size": 1024,
+    "n_routed_experts": 16,
+    "moe_topk": 4,
+    "num_nextn_predict_layers": 1,
+}
+MINICPM3 = _WITHOUT_HEAD_DIM | {
+    "model_type": "minicpm3",
+    "num_hidden_layers": 6,
+    "num_key_value_heads": 16,
+    "q_lora_rank": 768,
+    "kv_lora_rank": 256,
+    "qk_nope_head_dim": 64,
+    "qk_rope_head_dim": 32,
+}
+# The first two layers read all tokens, the others blocks that an index picks.
+MINIMAX_M3 = _USUAL | {
+    "model_type": "minimax_m3",
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 4,
+    "sparse_attention_config": {
+        "use_sparse_attention": True,
+        "sparse_attention_freq": [0, 0, 1, 1, 1, 1, 1, 1],
+        "sparse_block_size": 128,
+        "sparse_index_dim": 128,
+        "sparse_num_index_heads": 4,
+        "sparse_topk_blocks": 16,
+    },
+}
+# Windows have more heads; the list of types goes on for layers that draft.
+STEP = _USUAL | {
+    "model_type": "step3p5",
+    "num_hidden_layers": 8,
+    "num_attention_groups": 8,
+    "sliding_window": 512,
+    "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 2 + ["sliding_attention"] * 3,
+    "attention_other_setting": {
+        "attention_type": "sliding_attention",
+        "num_attention_heads": 24,
+        "num_attention_groups": 8,
+        "head_dim": 128,
+    },
+    "moe_num_experts": 16,
+    "moe_top_k": 4,
+    "moe_intermediate_size": 512,
+    "share_expert_dim": 512,
+    "moe_layers_enum": "2,3,4,5,6,7",
+}
+# Two blocks of attention that three layers take turns with.
+ZAMBA2 = _WITHOUT_HEAD_DIM | {
+    "model_type": "zamba2",
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 16,
+    "layers_block_type": ["mamba", "mamba", "hybrid"] * 2 + ["mamba", "hybrid"],
+    "hybrid_layer_ids": [2, 5, 7],
+    "num_mem_blocks": 2,
+    "adapter_rank": 128,
+    "attention_hidden_size": 4096,
+    "attention_head_dim": 256,
+    "n_mamba_heads": 64,
+    "mamba_headdim": 64,
+    "mamba_ngroups": 8,
+    "mamba_d_state": 64,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+}
 ALL = {
     "full attention": LLAMA,
     "windows": GEMMA3,
@@ -156,6 +251,12 @@ ALL = {
     "gated delta": QWEN3_NEXT,
     "short convolution": LFM2,
     "attention beside Mamba 2": FALCON_H1,
+    "delta attention beside latent": KIMI_LINEAR,
+    "latent twice in a layer": LONGCAT,
+    "attention of low rank": MINICPM3,
+    "attention with an index": MINIMAX_M3,
+    "heads by kind of layer": STEP,
+    "shared blocks beside Mamba 2": ZAMBA2,
 }
 
 

@@ -45,3 +45,23 @@ def test_what_ends_the_engine_at_its_start_is_refused(stored_as, flag, part):
 
     assert refused.value.reason == Reason.QUANTIZATION_UNSUPPORTED
     assert refused.value.field == "here"
+
+
+def test_patterns_that_leave_all_but_routed_experts_alone_are_understood():
+    packed = {"num_bits": 4, "group_size": 32, "type": "float", "scale_dtype": "torch.uint8"}
+    config = {
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": {"weights": packed}},
+            "ignore": [
+                r"re:.*self_attn.*",
+                r"re:.*shared_experts.*",
+                r"re:.*mlp\.(gate|up)_proj.*",
+            ],
+        }
+    }
+    found = quantization.read(config, config)
+
+    assert found.bytes_per_element == 0.5 + 1 / 32
+    assert not found.quantizes_attention
+    assert not found.quantizes_dense

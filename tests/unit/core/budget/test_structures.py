@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.core.budget.structures import (
+    AMPERE,
     BLACKWELL,
     DEEPSEEK_V3,
     DEEPSEEK_V4,
@@ -10,12 +11,19 @@ from tests.unit.core.budget.structures import (
     GEMMA3,
     GEMMA3N,
     GPT_OSS,
+    HOPPER,
     JAMBA,
+    KIMI_LINEAR,
     LFM2,
     LLAMA,
     LLAMA4,
+    LONGCAT,
+    MINICPM3,
+    MINIMAX_M3,
     NEMOTRON_H,
     QWEN3_NEXT,
+    STEP,
+    ZAMBA2,
     engine_of,
     planned,
 )
@@ -233,3 +241,77 @@ def test_the_plan_tells_what_a_window_takes_beside_the_tokens(make_gpu):
     windows_bytes = 5 * (-(-(1024 - 1 + 2 * 8192) // 16) + 1) * (2 * 16 * 2 * 8 * 128 * 2)
 
     assert f"take {windows_bytes / 2**20:.2f} MiB beside" in " ".join(sized.because)
+
+
+@pytest.mark.parametrize(
+    ("config", "caching", "block_size", "blocks", "of_request"),
+    [
+        (KIMI_LINEAR, False, 1920, 4854, (1, 1, 1, 18)),
+        (KIMI_LINEAR, True, 1920, 4854, (2, 2, 2, 18)),
+        (LONGCAT, True, 16, 145_635, (2048,)),
+        (MINICPM3, True, 16, 36_408, (2048,)),
+        (MINIMAX_M3, True, 128, 9362, (256,)),
+        (STEP, True, 16, 163_840, (2048, 1057, 1057, 1057)),
+        (ZAMBA2, False, 48, 9102, (683, 1, 1, 1)),
+        (ZAMBA2, True, 48, 9102, (683, 3, 3, 3)),
+    ],
+)
+def test_vllms_own_planner_comes_to_the_same_blocks(
+    config, caching, block_size, blocks, of_request
+):
+    # vLLM 0.32.0's get_kv_cache_configs, given the specs of these layers and 20 GiB
+    pool = planned(config, prefix_caching=caching)
+
+    assert pool.block_size == block_size
+    assert pool.num_blocks == blocks
+    assert pool.blocks_per_request_by_group == of_request
+
+
+def test_two_attentions_of_a_layer_keep_two_caches_and_its_draft_one():
+    plain = planned(LONGCAT)
+    drafted = planned(LONGCAT, speculative=Speculative("mtp", 1))
+
+    assert max(plain.bytes_per_block) == 16 * 4 * 2 * 1152
+    assert max(drafted.bytes_per_block) == 16 * (4 * 2 + 1) * 1152
+
+
+@pytest.mark.parametrize(
+    ("capability", "more", "states"),
+    [
+        (HOPPER, {"use_full_rank_gate": True, "gate_lower_bound": -5.0}, 3),
+        (HOPPER, {"use_full_rank_gate": True}, 2),
+        (AMPERE, {"use_full_rank_gate": True, "gate_lower_bound": -5.0}, 2),
+    ],
+)
+def test_delta_attention_whose_kernel_hands_out_states_keeps_one_more(capability, more, states):
+    delta = KIMI_LINEAR["linear_attn_config"] | more
+    pool = planned(KIMI_LINEAR | {"linear_attn_config": delta}, capability)
+
+    assert pool.blocks_per_request_by_group[0] == states
+
+
+def test_an_index_is_whole_on_every_gpu_and_in_16_bits_whatever_the_cache():
+    whole, divided, small = (
+        max(planned(MINIMAX_M3, **flags).bytes_per_block)
+        for flags in ({}, {"tensor_parallel": 4}, {"kv_cache_dtype": "fp8"})
+    )
+    index_bytes = 128 * 6 * 256
+
+    assert whole - index_bytes == 4 * (divided - index_bytes) == 2 * (small - index_bytes)
+
+
+@pytest.mark.parametrize(
+    ("config", "changed", "field"),
+    [
+        (KIMI_LINEAR, {"linear_attn_config": {"num_heads": 32}}, "linear_attn_config"),
+        (STEP, {"attention_other_setting": {"attention_type": "x"}}, "attention_other_setting"),
+        (MINIMAX_M3, {"sparse_attention_config": None}, "sparse_attention_config"),
+        (ZAMBA2, {"attention_head_dim": 100}, "attention_head_dim"),
+        (STEP, {"moe_layers_enum": "1,x"}, "moe_layers_enum"),
+    ],
+)
+def test_objects_that_describe_layers_are_refused_by_their_key(config, changed, field):
+    with pytest.raises(Refused) as refused:
+        planned(config | changed)
+
+    assert field in str(refused.value)

@@ -101,7 +101,7 @@ def test_a_declared_checkpoint_size_is_divided_as_the_arithmetic_says(llama_8b, 
     )
 
     assert figure.how == How.MEASURED
-    assert figure.bytes / (40 * GIB) == pytest.approx(by_arithmetic, rel=0.001)
+    assert figure.bytes / (40 * GIB) == pytest.approx(by_arithmetic, rel=0.005)
     assert figure.bytes > 10 * GIB  # the head is on the last stage, beside its layers
 
 
