@@ -16,9 +16,10 @@ from tests.unit.gate.core import doubles
 from tidegate.api.gate_config import Slo
 from tidegate.gate.core.admissions import Admissions
 from tidegate.gate.core.choice import Choice
-from tidegate.gate.exchange import Outcome, Seat, Usage
+from tidegate.gate.exchange import Outcome, Scrape, Seat, Usage
 
 TICK_SECONDS = 0.05
+SCRAPE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,14 @@ class Mix:
     prompt: float
     output: float
     spread: float = 0.6
-    asks: int | None = None
+    asks: int = 4000
     priority: int = 5
     tenant: str = "t"
 
-    def draw(self, dice, longest=4000):
+    def draw(self, dice):
         def length(mean):
             centre = mean / 2.718281828 ** (self.spread**2 / 2)
-            return max(1, min(longest, round(centre * dice.lognormvariate(0, self.spread))))
+            return max(1, min(self.asks, round(centre * dice.lognormvariate(0, self.spread))))
 
         return length(self.prompt), length(self.output)
 
@@ -132,6 +133,18 @@ class PodModel:
         )
         return seconds, fed
 
+    def metrics(self, now):
+        """What a scrape would tell."""
+        blocks = self.engine.kv_blocks
+        return Scrape(
+            at=now,
+            kv_usage=(blocks - self.free) / blocks,
+            num_gpu_blocks=blocks + 1,
+            running=len(self.running),
+            waiting=len(self.waiting),
+            preemptions=float(self.preemptions),
+        )
+
     def _grow(self, request, tokens):
         needed = -(-(request.prompt + request.made + tokens) // self.engine.block_tokens)
         while needed > request.held:
@@ -191,6 +204,7 @@ class Gated:
 
     def __init__(self, slo=None, **settings):
         self.slo = slo or Slo()
+        self._scrapes_at = 0.0
         self.settings = settings
         self.core = Admissions(jitter=random.Random(1).random, choice=Choice())
 
@@ -209,9 +223,7 @@ class Gated:
 
     def arrive(self, world, request):
         mix = request.mix
-        asked = doubles.ask(
-            request.prompt, mix.asks or 512, tenant=mix.tenant, priority=mix.priority
-        )
+        asked = doubles.ask(request.prompt, mix.asks, tenant=mix.tenant, priority=mix.priority)
 
         def decided(answer):
             request.decided_at = world.now
@@ -235,6 +247,10 @@ class Gated:
 
     def tick(self, world):
         self.core.tick(world.now, world.now)
+        if world.now >= self._scrapes_at:
+            self._scrapes_at = world.now + SCRAPE_SECONDS
+            for name, pod in world.pods.items():
+                self.core.observe(name, pod.metrics(world.now))
 
 
 class World:
@@ -248,6 +264,7 @@ class World:
         self.requests = list(arrivals)
         self._events = []
         self._order = itertools.count()
+        self._next_tick = TICK_SECONDS
         for request in self.requests:
             self._at(request.arrived, lambda request=request: policy.arrive(self, request))
         policy.start(self)
@@ -283,13 +300,12 @@ class World:
         self._wake(name)
 
     def run(self, until):
-        ticks = TICK_SECONDS
         while self._events and self._events[0][0] <= until:
             when, _, act = heapq.heappop(self._events)
-            while ticks <= when:
-                self.now = ticks
+            while self._next_tick <= when:
+                self.now = self._next_tick
                 self.policy.tick(self)
-                ticks += TICK_SECONDS
+                self._next_tick += TICK_SECONDS
             self.now = when
             act()
         return self

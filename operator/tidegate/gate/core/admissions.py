@@ -48,8 +48,8 @@ class Admissions:
         self._choice = choice
         self._config: GateConfig | None = None
         self._gates = 1
-        self._ledger = Ledger()
         self._lengths = Lengths()
+        self._ledger = Ledger(self._lengths)
         self._objectives = Objectives()
         self._shares = FairShare()
         self._retries = RetryBudget()

@@ -11,6 +11,10 @@ FIRST_INTERVAL_SECONDS = 0.5
 """Scrapes come at most twice a second; until two were seen, that is the interval."""
 LARGEST_SHARE = 0.5
 """At most this share of a pod is taken from the ledger."""
+CAUTION_RISE = 1.5
+CAUTION_DECAY = 0.01
+"""Caution rises by half with each scrape that tells of preemptions, and goes back by 1 %."""
+MOST_CAUTION = 10.0
 NULL_BLOCKS = 1
 """The engine keeps one block for itself."""
 
@@ -18,7 +22,7 @@ NULL_BLOCKS = 1
 class Correction:
     """Blocks of one pod that the engine uses and the ledger does not know of."""
 
-    __slots__ = ("_excess", "_interval", "at", "blocks", "unseen")
+    __slots__ = ("_excess", "_interval", "_preemptions", "at", "blocks", "caution", "unseen")
 
     def __init__(self) -> None:
         self.at: float | None = None
@@ -27,6 +31,9 @@ class Correction:
         """Blocks that requests may take, as the engine says; None until it did."""
         self.unseen = 0
         """Blocks to leave out of the capacity."""
+        self.caution = 1.0
+        """How much more than usual is to be kept free, since the engine preempted."""
+        self._preemptions: float | None = None
         self._interval = FIRST_INTERVAL_SECONDS
         self._excess: list[int] = []
 
@@ -37,6 +44,7 @@ class Correction:
         self.at = scrape.at
         if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
             self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
+        self._heed(scrape.preemptions)
         usage = scrape.kv_usage
         if self.blocks is None or usage is None or not isfinite(usage) or not 0 <= usage <= 1:
             self._excess.clear()
@@ -49,6 +57,16 @@ class Correction:
             self.unseen = min(least, int(self.blocks * LARGEST_SHARE))
         elif self._excess[-1] <= 0:
             self.unseen //= 2
+
+    def _heed(self, preemptions: float | None) -> None:
+        """Become careful when the engine's counter of preemptions has grown."""
+        if preemptions is None or not isfinite(preemptions):
+            return
+        before, self._preemptions = self._preemptions, preemptions
+        if before is not None and preemptions > before:
+            self.caution = min(MOST_CAUTION, self.caution * CAUTION_RISE)
+        else:
+            self.caution = max(1.0, self.caution * (1 - CAUTION_DECAY))
 
     def expire(self, now: float) -> bool:
         """Go back to the ledger alone when the pod has not been scraped; tell whether it did."""

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from tidegate.api.gate_config import GateConfig, PoolName, SliceConfig
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.demand import Demand
-from tidegate.gate.core.lengths import remaining
+from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.exchange import Pod, Scrape
 
@@ -61,7 +61,8 @@ class Entry:
 class Ledger:
     """The books of all pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, lengths: Lengths) -> None:
+        self._lengths = lengths
         self.books: dict[str, PodBook] = {}
         self._slices: dict[str, SliceConfig] = {}
         self._headroom = GateConfig.model_fields["headroom"].default
@@ -105,7 +106,7 @@ class Ledger:
         book = self.books.get(pod)
         if book is None:
             return
-        known = book.reserved_blocks
+        known = book.peak_blocks
         if self._gates > 1:  # what the others hold is not known here, only what they may
             known = max(known * self._gates, int(book.physical_blocks * self._headroom))
         book.correction.observe(scrape, known)
@@ -145,10 +146,9 @@ class Ledger:
         """Reserve what a request is expected to hold."""
         entry = Entry(demand, pod, prefill, now)
         samples = demand.ask.samples
-        if pod.blocks is not None:
-            entry.blocks = pod.blocks.of_request(
-                demand.prompt_tokens, demand.expected_tokens, samples
-            )
+        entry.blocks = pod.blocks_of(demand, demand.expected_tokens)
+        pod.requests[entry] = pod.growing(demand, 0, demand.expected_tokens)
+        pod.peak = None
         pod.reserved_blocks += entry.blocks
         pod.reserved_tokens += entry.tokens
         pod.sequences += samples
@@ -158,6 +158,7 @@ class Ledger:
             if prefill.blocks is not None:
                 entry.prefill_blocks = prefill.blocks.of(demand.prompt_tokens)
             prefill.reserved_blocks += entry.prefill_blocks
+            prefill.prompt_blocks += entry.prefill_blocks
             prefill.reserved_tokens += demand.prompt_tokens
             prefill.sequences += 1
             prefill.visits += 1
@@ -209,6 +210,7 @@ class Ledger:
             self.prompt_done(entry, now, is_reached=is_reached)
         entry.prefill = None
         book.reserved_blocks -= entry.prefill_blocks
+        book.prompt_blocks -= entry.prefill_blocks
         book.reserved_tokens -= entry.demand.prompt_tokens
         book.sequences -= 1
         book.visits -= 1
@@ -240,16 +242,16 @@ class Ledger:
             entry.looked_tokens = made
         entry.look_at = made + LOOK_EVERY_TOKENS * samples
         each = -(-made // samples)
-        output = each + remaining(demand.expected_tokens, each, demand.ask.output_limit)
+        output = self._lengths.expected_of(demand.ask, demand.expected_tokens, each)
         tokens = demand.prompt_tokens + samples * output
-        if tokens <= entry.tokens:
-            return
-        pod.reserved_tokens += tokens - entry.tokens
-        entry.tokens = tokens
-        if pod.blocks is not None:
-            blocks = pod.blocks.of_request(demand.prompt_tokens, output, samples)
+        if tokens > entry.tokens:
+            pod.reserved_tokens += tokens - entry.tokens
+            entry.tokens = tokens
+            blocks = pod.blocks_of(demand, output)
             pod.reserved_blocks += blocks - entry.blocks
             entry.blocks = blocks
+        pod.requests[entry] = pod.growing(demand, each, output)
+        pod.peak = None
 
     def close(self, entry: Entry, now: float, *, is_complete: bool) -> None:
         """Give everything back; a second call does nothing."""
@@ -260,6 +262,8 @@ class Ledger:
         self.leave_prefill(entry, now, is_reached=is_complete)
         self.prompt_done(entry, now, is_reached=is_complete)
         samples = entry.demand.ask.samples
+        del pod.requests[entry]
+        pod.peak = None
         pod.reserved_blocks -= entry.blocks
         pod.reserved_tokens -= entry.tokens
         pod.sequences -= samples

@@ -1,13 +1,15 @@
 """How long answers are: learned from real ones, since clients ask for far more than they use."""
 
+from tidegate.gate.core.samples import Samples
 from tidegate.gate.exchange import Ask, Surface
 
-FIRST_GUESS_TOKENS = 256.0
+FIRST_GUESS_TOKENS = 256
 """Until an answer was seen: about the mean answer in public chat traces (ShareGPT: 200 to 300)."""
-FLOOR_SHARE = 0.25
-"""An answer that runs on is expected to make at least this share of the mean further."""
-MEMORY_ANSWERS = 128
-"""Answers that the mean looks back on, so that it follows a change of the traffic."""
+FLOOR_SHARE = 0.5
+"""An answer that runs on is expected to make at least this share of the mean further: lognormal
+lengths, as real ones are, have about half of their mean to go wherever they are."""
+MEMORY_ANSWERS = 127
+"""Answers that are looked back on, so that a change of the traffic is followed."""
 TRUSTED_ANSWERS = 8
 """Answers of one kind that weigh as much as all others of its surface."""
 KINDS = 24
@@ -15,57 +17,50 @@ KINDS = 24
 WITHOUT_OUTPUT = frozenset({Surface.EMBEDDINGS, Surface.TOKENIZE, Surface.MODELS})
 
 
-class _Mean:
-    """A mean that forgets."""
-
-    __slots__ = ("seen", "value")
-
-    def __init__(self) -> None:
-        self.value = 0.0
-        self.seen = 0
-
-    def add(self, value: float) -> None:
-        self.seen += 1
-        self.value += (value - self.value) / min(self.seen, MEMORY_ANSWERS)
-
-
 class Lengths:
-    """Mean output tokens of an answer, by surface and by the prompt's size (powers of four)."""
+    """Output tokens of an answer, by surface and by the prompt's size (powers of four)."""
 
     def __init__(self) -> None:
-        self._surfaces: dict[Surface, _Mean] = {}
-        self._kinds: dict[Surface, list[_Mean]] = {}
+        self._surfaces: dict[Surface, Samples] = {}
+        self._kinds: dict[tuple[Surface, int], Samples] = {}
 
     def expected(self, ask: Ask) -> int:
         """Return the output tokens that one answer to this request is expected to have."""
-        if ask.output_limit <= 0 or ask.surface in WITHOUT_OUTPUT:
+        limit = ask.output_limit
+        if limit <= 0 or ask.surface in WITHOUT_OUTPUT:
             return 0
-        return max(1, min(ask.output_limit, round(self._mean(ask))))
+        return max(1, min(limit, round(self._mean(ask))))
+
+    def expected_of(self, ask: Ask, expected_tokens: int, made_tokens: int) -> int:
+        """Return the output tokens that are expected of an answer that has made some.
+
+        What was expected at first, and at least half of that further.
+        """
+        least = made_tokens + max(1, round(expected_tokens * FLOOR_SHARE))
+        return max(made_tokens, min(ask.output_limit, max(expected_tokens, least)))
 
     def learn(self, ask: Ask, output_tokens: float) -> None:
         """Take note of an answer that came to its own end; tokens of one sample."""
-        if ask.surface in WITHOUT_OUTPUT:
+        surface = ask.surface
+        if surface in WITHOUT_OUTPUT:
             return
-        if ask.surface not in self._surfaces:
-            self._surfaces[ask.surface] = _Mean()
-            self._kinds[ask.surface] = [_Mean() for _ in range(KINDS)]
-        self._surfaces[ask.surface].add(output_tokens)
-        self._kinds[ask.surface][_kind(ask)].add(output_tokens)
+        kind = (surface, _kind(ask))
+        if kind not in self._kinds:
+            self._surfaces.setdefault(surface, Samples(MEMORY_ANSWERS))
+            self._kinds[kind] = Samples(MEMORY_ANSWERS)
+        self._surfaces[surface].add(output_tokens)
+        self._kinds[kind].add(output_tokens)
 
     def _mean(self, ask: Ask) -> float:
         surface = self._surfaces.get(ask.surface)
-        if surface is None:
+        if surface is None or surface.mean is None:
             return FIRST_GUESS_TOKENS
-        kind = self._kinds[ask.surface][_kind(ask)]
-        own = min(kind.seen, TRUSTED_ANSWERS) / TRUSTED_ANSWERS
-        return own * kind.value + (1.0 - own) * surface.value
-
-
-def remaining(expected_tokens: int, made_tokens: int, limit_tokens: int) -> int:
-    """Return the output tokens that an answer which has made some is expected to make yet."""
-    more = max(expected_tokens - made_tokens, int(expected_tokens * FLOOR_SHARE) + 1)
-    return max(0, min(more, limit_tokens - made_tokens))
+        kind = self._kinds.get((ask.surface, _kind(ask)))
+        if kind is None or kind.mean is None:
+            return surface.mean
+        own = min(len(kind), TRUSTED_ANSWERS) / TRUSTED_ANSWERS
+        return own * kind.mean + (1.0 - own) * surface.mean
 
 
 def _kind(ask: Ask) -> int:
-    return min(ask.prompt_tokens.bit_length() >> 1, KINDS - 1)
+    return min(ask.prompt_tokens.bit_length() >> 1, KINDS)

@@ -1,9 +1,7 @@
 """What admitted requests are to have: declared, or learned from pods that were idle."""
 
-from bisect import insort
-from collections import deque
-
 from tidegate.api.gate_config import Slo
+from tidegate.gate.core.samples import Samples
 
 TTFT_TIMES_UNLOADED = 5.0
 TPOT_TIMES_UNLOADED = 3.0
@@ -20,31 +18,6 @@ LATE_SHARE = 0.01
 LEAST_MARGIN = 0.5
 
 
-class Median:
-    """The median of the last samples."""
-
-    __slots__ = ("_order", "_samples")
-
-    def __init__(self) -> None:
-        self._samples: deque[float] = deque()
-        self._order: list[float] = []
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def add(self, value: float) -> None:
-        """Take a sample, forget the oldest."""
-        if len(self._samples) == SAMPLES:
-            self._order.remove(self._samples.popleft())
-        self._samples.append(value)
-        insort(self._order, value)
-
-    @property
-    def value(self) -> float | None:
-        """The median; None without samples."""
-        return self._order[len(self._order) // 2] if self._order else None
-
-
 class Objectives:
     """TTFT and TPOT that admission keeps, in seconds; None where nothing is known.
 
@@ -55,9 +28,9 @@ class Objectives:
 
     def __init__(self) -> None:
         self._declared = Slo()
-        self._ttft = Median()
-        self._tpot = Median()
-        self._prompts = Median()
+        self._ttft = Samples(SAMPLES)
+        self._tpot = Samples(SAMPLES)
+        self._prompts = Samples(SAMPLES)
         self._margin = 1.0
         self._slo: float | None = None
         self.ttft_seconds: float | None = None
@@ -108,8 +81,8 @@ class Objectives:
         the speed of prefill.
         """
         slo = self._declared
-        unloaded = self._ttft.value
-        typical = self._prompts.value
+        unloaded = self._ttft.median
+        typical = self._prompts.median
         if len(self._ttft) < ENOUGH_SAMPLES and typical and prefill_tokens_per_second:
             unloaded = typical / prefill_tokens_per_second
         self._slo = slo.time_to_first_token
@@ -118,4 +91,4 @@ class Objectives:
         self.ttft_seconds = None if self._slo is None else self._slo * self._margin
         self.tpot_seconds = slo.time_per_output_token
         if self.tpot_seconds is None and len(self._tpot) >= ENOUGH_SAMPLES:
-            self.tpot_seconds = TPOT_TIMES_UNLOADED * (self._tpot.value or 0.0)
+            self.tpot_seconds = TPOT_TIMES_UNLOADED * (self._tpot.median or 0.0)

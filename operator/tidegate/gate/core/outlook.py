@@ -8,6 +8,13 @@ from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.core.queue import Ahead
 from tidegate.gate.exchange import Why
 
+SURENESS = 2.0
+"""Times the mean wait for room that must still be in time.
+
+A wait for the end of others is uncertain, and later requests that need less may go first: with 2
+about nine in ten of those that wait are served.
+"""
+
 
 def drain_tokens_per_second(books: Iterable[PodBook]) -> float | None:
     """Return the reserved tokens that a pool releases in a second; None while unknown."""
@@ -54,4 +61,4 @@ def wait_seconds(
         return prompts
     drain = drain_tokens_per_second(answer)
     room = (ahead.tokens + demand.cost_tokens) / drain if drain else 0.0
-    return max(room, prompts)
+    return max(SURENESS * room, prompts)

@@ -1,8 +1,12 @@
 """One pod as this gate's ledger has it: its part of the pod, and what is promised of it."""
 
+from math import ceil
+
 from tidegate.api.gate_config import SliceConfig
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.correction import Correction
+from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.peak import Growing, Peak
 from tidegate.gate.core.speeds import PrefillSpeed, Stay, TimePerToken
 from tidegate.gate.exchange import Pod, PodView
 
@@ -23,9 +27,12 @@ class PodBook:
         "correction",
         "full_until",
         "is_present",
+        "peak",
         "physical_blocks",
         "pod",
         "prefill",
+        "prompt_blocks",
+        "requests",
         "reserved_blocks",
         "reserved_tokens",
         "sequences",
@@ -47,7 +54,10 @@ class PodBook:
         self.is_present = True
         self.full_until = 0.0
         self.reserved_blocks = 0
+        """What all requests hold at their ends, together; more than they ever hold at once."""
         self.reserved_tokens = 0
+        self.prompt_blocks = 0
+        """Of the reserved blocks those of prompts that are prefilled for another pod."""
         self.visits = 0
         self.sequences = 0
         self.waiting_sequences = 0
@@ -55,6 +65,10 @@ class PodBook:
         self.backlog_tokens = 0
         self.backlog_requests = 0
         """Requests whose prefill is known to be under way by their answer's first byte."""
+        self.requests: dict[object, Growing] = {}
+        """What it holds, by seat."""
+        self.peak: Peak | None = None
+        """Their peak, until one of them changes."""
         self.correction = Correction()
         self.prefill = PrefillSpeed()
         self.stay = Stay()
@@ -81,6 +95,31 @@ class PodBook:
         self.capacity_blocks = max(1, int(usable / gates))
         self.sequences_limit = max(1, part.max_num_seqs // gates)
 
+    def blocks_of(self, demand: Demand, output_tokens: int) -> int:
+        """Return the blocks of a request whose answers have so many tokens; 0 if unknown."""
+        if self.blocks is None:
+            return 0
+        samples = demand.ask.samples
+        return self.blocks.of_request(demand.prompt_tokens, output_tokens, samples)
+
+    def growing(self, demand: Demand, made_tokens: int, output_tokens: int) -> Growing:
+        """Return how a request grows from what each of its answers has to what it will have."""
+        now = self.blocks_of(demand, made_tokens)
+        remaining = output_tokens - made_tokens
+        more = self.blocks_of(demand, output_tokens) - now
+        return Growing(now, remaining, more / remaining if remaining else 0.0)
+
+    def known_peak(self) -> Peak:
+        """Return the peak of its requests."""
+        if self.peak is None:
+            self.peak = Peak(self.requests.values())
+        return self.peak
+
+    @property
+    def peak_blocks(self) -> int:
+        """The most blocks that its requests, and prompts of a pair, will hold at once."""
+        return ceil(self.known_peak().blocks) + self.prompt_blocks
+
     @property
     def load(self) -> float:
         """Share of its capacity that is reserved; above 1 where it is over-committed."""
@@ -101,14 +140,16 @@ class PodBook:
         return self.reserved_tokens / seconds if seconds else None
 
     def view(self, is_ejected: bool, now: float) -> PodView:
-        """Show it."""
+        """Show it; as reserved what its requests will hold at their peak."""
+        reserved = self.peak_blocks
+        at_peak = reserved / self.reserved_blocks if self.reserved_blocks else 1.0
         part, correction = self.slice, self.correction
         share = self.capacity_blocks / part.kv_blocks if part else 0.0
         return PodView(
             pod=self.pod,
-            reserved_tokens=self.reserved_tokens,
+            reserved_tokens=round(self.reserved_tokens * at_peak),
             capacity_tokens=int(part.kv_tokens * share) if part else 0,
-            reserved_blocks=self.reserved_blocks,
+            reserved_blocks=reserved,
             capacity_blocks=self.capacity_blocks,
             seated=self.visits,
             prefill_backlog_tokens=self.backlog_tokens,

@@ -1,5 +1,7 @@
 """The rule: whether a pod can take a request now, by KV, time to first token, number and pace."""
 
+from math import sqrt
+
 from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
@@ -10,6 +12,8 @@ FEED_SHARE = 0.5
 
 The rest of the time requests wait in the gate, where a more urgent one can still go first.
 """
+SPREAD = 1.0
+"""Answers end early or late: of n requests, about 1 / sqrt(n) of what they may yet grow by."""
 UNMEASURED_PROMPTS = 8
 """Prompts that a pod may have in prefill while nothing is known of its speed."""
 
@@ -19,8 +23,7 @@ def has_room(book: PodBook, demand: Demand, objectives: Objectives) -> Why | Non
     samples = demand.ask.samples
     if book.blocks is None:
         return Why.KV_BUDGET
-    blocks = book.blocks.of_request(demand.prompt_tokens, demand.expected_tokens, samples)
-    if book.reserved_blocks + blocks > book.capacity_blocks:
+    if not _fits(book, demand):
         return Why.KV_BUDGET
     sequences = book.sequences + samples
     if sequences > book.sequences_limit:
@@ -61,3 +64,16 @@ def holds_prompt(book: PodBook, demand: Demand) -> Why | None:
     if book.sequences >= book.sequences_limit:
         return Why.MAX_SEQS
     return None
+
+
+def _fits(book: PodBook, demand: Demand) -> bool:
+    """Tell whether the blocks suffice: for all ends at once, or for the predicted peak."""
+    capacity = book.capacity_blocks
+    if book.reserved_blocks + book.blocks_of(demand, demand.expected_tokens) <= capacity:
+        return True
+    one = book.growing(demand, 0, demand.expected_tokens)
+    peak = book.known_peak()
+    growth = peak.growth_blocks + one.blocks_per_token * one.remaining_tokens
+    spread = SPREAD * book.correction.caution * growth / sqrt(book.visits + 1)
+    room = capacity - book.prompt_blocks - spread
+    return peak.with_one_more(one, room) <= room

@@ -195,7 +195,7 @@ def assert_empty(page):
 
 TestEveryWay = EveryWay.TestCase
 TestEveryWay.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=timedelta(seconds=5)
+    max_examples=60, stateful_step_count=30, deadline=timedelta(seconds=5)
 )
 
 
