@@ -6,9 +6,10 @@ for tenants. What is shown of pods is made at each read (`pod_metrics.py`).
 
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
-from tidegate.gate.shell.histograms import Histogram
+from tidegate.gate.shell.series import Counter, Histogram
 
 _TTFT_BOUNDS = (
     *(0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 5, 7.5),
@@ -32,7 +33,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.requests = self._counter(
+        self.requests = self._fast_counter(
             "requests",
             "Requests that are over, by how they ended and why not well.",
             "model",
@@ -41,8 +42,10 @@ class Metrics:
             "outcome",
             "reason",
         )
-        self.admitted = self._counter("admitted", "Requests that got a seat on a pod.", "model")
-        self.tokens = self._counter(
+        self.admitted = self._fast_counter(
+            "admitted", "Requests that got a seat on a pod.", "model"
+        )
+        self.tokens = self._fast_counter(
             "tokens", "Tokens as the engines counted them: prompt, cached, output.", "model", "kind"
         )
         self.ttft = self._histogram(
@@ -96,8 +99,15 @@ class Metrics:
             "internal_errors", "Bugs: a part of the gate failed and was started again.", "part"
         )
 
-    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
-        return Counter(f"tidegate_gate_{name}", documentation, labels, registry=self.registry)
+    def _counter(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:
+        return prometheus_client.Counter(
+            f"tidegate_gate_{name}", documentation, labels, registry=self.registry
+        )
+
+    def _fast_counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        counter = Counter(f"tidegate_gate_{name}", documentation, labels)
+        self.registry.register(counter)
+        return counter
 
     def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
         return Gauge(f"tidegate_gate_{name}", documentation, labels, registry=self.registry)

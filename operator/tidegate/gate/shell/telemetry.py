@@ -2,16 +2,39 @@
 
 from collections.abc import Callable, Sequence
 
-from prometheus_client import Counter
-
 from tidegate.api.gate_config import GateConfig
-from tidegate.gate.exchange import Ask, Outcome, Pod
-from tidegate.gate.shell.histograms import Bars, Histogram
+from tidegate.gate.exchange import Ask, Outcome, Pod, Usage
 from tidegate.gate.shell.metrics import Metrics
+from tidegate.gate.shell.series import Bars, Total
 from tidegate.gate.wire.observer import Finished
 
 OTHER = "other"
 """The label of a model that the configuration does not name, and of a path that is not served."""
+
+
+class _OfModel:
+    """The series of one model."""
+
+    __slots__ = (
+        "admitted",
+        "cached",
+        "estimate",
+        "inter_token",
+        "output",
+        "prompt",
+        "ttft",
+        "wait",
+    )
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self.admitted = metrics.admitted.labels(model)
+        self.prompt = metrics.tokens.labels(model, "prompt")
+        self.cached = metrics.tokens.labels(model, "cached")
+        self.output = metrics.tokens.labels(model, "output")
+        self.estimate = metrics.estimate.labels(model)
+        self.ttft = metrics.ttft.labels(model)
+        self.inter_token = metrics.inter_token.labels(model)
+        self.wait = metrics.queue_wait.labels(model)
 
 
 class Telemetry:
@@ -22,13 +45,14 @@ class Telemetry:
     ) -> None:
         self._metrics = metrics
         self._listeners = tuple(listeners)
-        self._models: frozenset[str] = frozenset()
-        self._counters: dict[tuple[object, ...], Counter] = {}
+        self._models: dict[str, _OfModel] = {}
+        self._other: _OfModel | None = None
+        self._ends: dict[tuple[object, ...], tuple[Total, Bars]] = {}
 
     def configure(self, config: GateConfig) -> None:
-        """Take the models' names: what is bound to older ones is bound anew."""
-        self._models = frozenset(config.models)
-        self._counters.clear()
+        """Take the models' names; those that are no more keep what was counted."""
+        self._models = {model: _OfModel(self._metrics, model) for model in config.models}
+        self._ends.clear()
 
     def connections(self, count: int) -> None:
         """So many client connections are open now."""
@@ -36,17 +60,18 @@ class Telemetry:
 
     def admitted(self, ask: Ask, waited_seconds: float) -> None:
         """A request got its seat after that time in the queue."""
-        self._count(self._metrics.admitted, ask.model).inc()
-        self._of(self._metrics.queue_wait, ask.model).observe(waited_seconds)
+        series = self._of(ask.model)
+        series.admitted.value += 1
+        series.wait.observe(waited_seconds)
 
     def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
         """The first byte of an answer came, that long after the request was whole."""
-        self._of(self._metrics.ttft, ask.model).observe(seconds)
+        self._of(ask.model).ttft.observe(seconds)
 
     def pace(self, ask: Ask, tokens: int, seconds: float) -> None:
         """`tokens` more came in the `seconds` since those before."""
         if tokens > 0:
-            self._of(self._metrics.inter_token, ask.model).observe(seconds / tokens, tokens)
+            self._of(ask.model).inter_token.observe(seconds / tokens, tokens)
 
     def prefilled(self, prefill: Pod, seconds: float) -> None:
         """A pair's first step returned."""
@@ -62,57 +87,58 @@ class Telemetry:
 
     def finished(self, request: Finished) -> None:
         """A request is over."""
-        outcome = outcome_of(request)
-        self._requests(request, outcome).inc()
-        model = self._model(request.model)
-        self._metrics.request_seconds.labels(model, outcome).observe(request.total_seconds)
-        usage = request.usage
-        if usage is not None:
-            self._count(self._metrics.tokens, request.model, "prompt").inc(
-                max(0, usage.prompt_tokens)
-            )
-            self._count(self._metrics.tokens, request.model, "cached").inc(
-                max(0, usage.cached_tokens)
-            )
-            self._count(self._metrics.tokens, request.model, "output").inc(
-                max(0, usage.output_tokens)
-            )
-            if usage.prompt_tokens > 0 and request.prompt_tokens > 0:
-                ratio = request.prompt_tokens / usage.prompt_tokens
-                self._of(self._metrics.estimate, request.model).observe(ratio)
+        total, seconds = self._end(request)
+        total.value += 1
+        seconds.observe(request.total_seconds)
+        if request.usage is not None:
+            self._count_tokens(self._of(request.model), request.usage, request.prompt_tokens)
         for listener in self._listeners:
             listener(request)
 
-    def _requests(self, request: Finished, outcome: str) -> Counter:
-        key = (request.model, request.surface, request.priority, outcome, request.why)
-        counter = self._counters.get(key)
-        if counter is None:
-            priority = "" if request.priority is None else str(request.priority)
-            why = "" if request.why is None else request.why.value
-            surface = request.surface or OTHER
-            model = self._model(request.model)
-            counter = self._metrics.requests.labels(model, surface, priority, outcome, why)
-            self._keep(key, request.model, counter)
-        return counter
+    def _count_tokens(self, series: _OfModel, usage: Usage, estimated: int) -> None:
+        series.prompt.value += max(0, usage.prompt_tokens)
+        series.cached.value += max(0, usage.cached_tokens)
+        series.output.value += max(0, usage.output_tokens)
+        if usage.prompt_tokens > 0 and estimated > 0:
+            series.estimate.observe(estimated / usage.prompt_tokens)
 
-    def _count(self, family: Counter, model: str, *labels: str) -> Counter:
-        key = (family, model, *labels)
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = family.labels(self._model(model), *labels)
-            self._keep(key, model, counter)
-        return counter
+    def _end(self, request: Finished) -> tuple[Total, Bars]:
+        key = (
+            request.model,
+            request.surface,
+            request.priority,
+            request.outcome,
+            request.why,
+            request.shifted_to,
+            request.status > 0,
+        )
+        return self._ends.get(key) or self._new_end(key, request)
 
-    def _keep(self, key: tuple[object, ...], model: str, counter: Counter) -> None:
-        """Find it faster next time; but a client's choice of names must not fill the table."""
-        if model in self._models:
-            self._counters[key] = counter
+    def _new_end(self, key: tuple[object, ...], request: Finished) -> tuple[Total, Bars]:
+        is_known = request.model in self._models
+        model = request.model if is_known or not request.model else OTHER
+        outcome = outcome_of(request)
+        series = (
+            self._metrics.requests.labels(
+                model,
+                request.surface or OTHER,
+                "" if request.priority is None else str(request.priority),
+                outcome,
+                request.why.value if request.why else "",
+            ),
+            self._metrics.request_seconds.labels(model, outcome),
+        )
+        if is_known or not request.model:  # names that clients make up must not fill the table
+            self._ends[key] = series
+        return series
 
-    def _of(self, histogram: Histogram, model: str) -> Bars:
-        return histogram.labels(model if model in self._models else OTHER)
-
-    def _model(self, model: str) -> str:
-        return model if model in self._models else (OTHER if model else "")
+    def _of(self, model: str) -> _OfModel:
+        found = self._models.get(model)
+        if found is not None:
+            return found
+        if self._other is None:
+            self._other = _OfModel(self._metrics, OTHER)
+        return self._other
 
 
 def outcome_of(request: Finished) -> str:

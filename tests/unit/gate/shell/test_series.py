@@ -1,10 +1,10 @@
-"""The histograms count as the client library's own do."""
+"""The counters and histograms count as the client library's own do."""
 
 import prometheus_client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gate.shell.histograms import Histogram
+from tidegate.gate.shell.series import Counter, Histogram
 
 BOUNDS = (0.1, 0.5, 1, 10)
 
@@ -38,3 +38,18 @@ def test_a_lump_counts_as_often_as_it_is_told():
 
     [family] = histogram.collect()
     assert [sample.value for sample in family.samples] == [0, 8, 8, 8, 8, 8, 0.3 * 8]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2.5, 7]))))
+def test_a_counter_says_what_the_client_library_says(values):
+    ours, theirs = prometheus_client.CollectorRegistry(), prometheus_client.CollectorRegistry()
+    fast = Counter("things", "Some things.", ("model",))
+    ours.register(fast)
+    slow = prometheus_client.Counter("things", "Some things.", ("model",), registry=theirs)
+    for model, amount in values:
+        fast.labels(model).value += amount
+        slow.labels(model).inc(amount)
+
+    for model in "ab":
+        told = [r.get_sample_value("things_total", {"model": model}) for r in (ours, theirs)]
+        assert told[0] == told[1]

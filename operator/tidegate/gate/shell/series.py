@@ -1,13 +1,47 @@
-"""Histograms for what is observed for each token: 0.2 us where the client's own takes 1.5 us.
+"""Counters and histograms for what is told of each request and token.
 
-The gate has one thread, so nothing is locked; the client library still writes them out.
+A fifth of the client library's cost, which is 1 to 2 us a call: the gate has one thread, so nothing
+is locked. The library still writes them out.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+
+
+class Total:
+    """The count of one series."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+
+class Counter(Collector):
+    """One family: a `Total` for each set of labels, made when it is first asked for."""
+
+    def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._labels = tuple(labels)
+        self._totals: dict[tuple[str, ...], Total] = {}
+
+    def labels(self, *values: str) -> Total:
+        """Return the series of these labels."""
+        total = self._totals.get(values)
+        if total is None:
+            total = self._totals[values] = Total()
+        return total
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the family, for the client's exposition."""
+        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
+        for values, total in self._totals.items():
+            family.add_metric(values, total.value)
+        yield family
 
 
 class Bars:
