@@ -23,6 +23,7 @@ ON_EACH_SLICE: tuple[OfSlice, ...] = (
     # are the cards used well?
     hardware.gpus_are_left_idle,
     hardware.gpus_are_not_linked,
+    hardware.group_crosses_islands,
     hardware.weights_are_widened,
     hardware.kv_is_widened,
     # can they keep what is promised?

@@ -44,14 +44,12 @@ def extra_args_take_memory(at: Slice) -> Verdict | None:
         found.append(f"{_LORA} takes {taken} of each GPU for its slots")
     if not found:
         return None
-    return Verdict(
+    return at.verdict(
         Reason.EXTRA_ARGS_TAKE_MEMORY,
         Severity.WARN,
         f"the plan does not count what extra arguments change: {'; '.join(found)}",
         "spec.engine.extraArgs",
         _room_for(at, lora_bytes),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 

@@ -5,7 +5,7 @@ from tidegate.core import class_limits
 from tidegate.core.budget import kv_dtypes, parallelism
 from tidegate.core.checks import nearest, speed
 from tidegate.core.checks.subject import Slice
-from tidegate.core.checks.verdict import Change, Severity, Verdict, between, duration, size
+from tidegate.core.checks.verdict import Severity, Verdict, between, duration, size
 from tidegate.facts import host_links
 from tidegate.facts.quantization_methods import Capability
 
@@ -24,8 +24,7 @@ def weights_are_widened(at: Slice) -> Verdict | None:
         return None
     if not method.least <= capability < method.native:
         return None
-    return _of(
-        at,
+    return at.verdict(
         Reason.TYPE_NOT_NATIVE,
         Severity.WARN,
         f"{at.gpu.product} (compute capability {_spell(capability)}) has no arithmetic for "
@@ -41,8 +40,7 @@ def kv_is_widened(at: Slice) -> Verdict | None:
     dtype = kv_dtypes.resolve(at.entry.engine.kv_cache_dtype, at.model)
     if capability is None or capability >= _FP8_SINCE or not dtype.startswith("fp8"):
         return None
-    return _of(
-        at,
+    return at.verdict(
         Reason.TYPE_NOT_NATIVE,
         Severity.WARN,
         f"{at.gpu.product} (compute capability {_spell(capability)}) has no arithmetic for "
@@ -59,8 +57,7 @@ def card_is_shared(at: Slice) -> Verdict | None:
     """
     if not at.gpu.is_shared or at.gpu.sharers > 1 or at.gpu.taken_bytes:
         return None
-    return _of(
-        at,
+    return at.verdict(
         Reason.BUDGET_UNCERTAIN,
         Severity.WARN,
         f"{at.gpu.product} is shared by time: each process sees the whole card, and what others "
@@ -82,8 +79,7 @@ def gpus_are_left_idle(at: Slice) -> Verdict | None:
     def divides(found: Slice) -> str | None:
         return f"uses all {whole}" if whole % found.entry.gpus == 0 else None
 
-    return _of(
-        at,
+    return at.verdict(
         Reason.GPUS_LEFT_IDLE,
         Severity.WARN,
         f"a node of {whole} GPUs holds {whole // gpus} pods of {gpus}, and {whole % gpus} of its "
@@ -104,8 +100,7 @@ def gpus_are_not_linked(at: Slice) -> Verdict | None:
     field = f"{at.path}.tensorParallel"
     largest = 1 if link == "none" else _BRIDGED
     sizes = [n for n in nearest.narrower(at.model, gpus) if n <= largest]
-    return _of(
-        at,
+    return at.verdict(
         Reason.GPUS_NOT_LINKED,
         Severity.WARN,
         f"{at.gpu.product} {why}, and tensorParallel {gpus} exchanges activations twice in every "
@@ -113,6 +108,43 @@ def gpus_are_not_linked(at: Slice) -> Verdict | None:
         field,
         tuple(nearest.change(field, sizes, at.with_field, lambda _: "fits")),
     )
+
+
+def group_crosses_islands(at: Slice) -> Verdict | None:
+    """GPUs that exchange activations are on both sides of a slow link; unknown is no violation."""
+    gpus, island = at.entry.engine.tensor_parallel, at.entry.node_class.gpus_per_island
+    if island is None or not _crosses(at):
+        return None
+    if gpus > island:
+        parts = [island] * (gpus // island) + ([gpus % island] if gpus % island else [])
+        evenly = "" if len(set(parts)) == 1 else " unevenly"
+        why = f"spans {len(parts)} islands{evenly} ({' + '.join(map(str, parts))} GPUs)"
+    else:
+        why = f"fits {island // gpus} times into an island of {island} GPUs, and the rest spans two"
+    field = f"{at.path}.tensorParallel"
+    sizes = sorted(parallelism.choices(at.model), key=lambda n: (abs(n - gpus), n))
+
+    def stays(found: Slice) -> str | None:
+        return None if _crosses(found) else f"stays within an island of {island} GPUs"
+
+    return at.verdict(
+        Reason.GPUS_NOT_LINKED,
+        Severity.WARN,
+        f"tensorParallel {gpus} {why}: activations are exchanged twice in every layer between "
+        f"them{_exchange(at)}",
+        field,
+        tuple(nearest.change(field, sizes, at.with_field, stays)),
+    )
+
+
+def _crosses(at: Slice) -> bool:
+    """Tell whether a node that is full of pods has a group of GPUs that no island holds."""
+    gpus, island = at.entry.engine.tensor_parallel, at.entry.node_class.gpus_per_island
+    whole = at.entry.node_class.gpus_per_node
+    if island is None or gpus == 1:
+        return False
+    within = whole // island * (island // gpus) + whole % island // gpus
+    return gpus > island or within < whole // gpus
 
 
 def _exchange(at: Slice) -> str:
@@ -129,18 +161,6 @@ def _exchange(at: Slice) -> str:
         f": {size(moved_bytes)} for {_SAMPLE_TOKENS:,} prompt tokens, at least {duration(seconds)} "
         f"over {host.name} beside {between(*computed)} of computing"
     )
-
-
-def _of(
-    at: Slice,
-    reason: Reason,
-    severity: Severity,
-    message: str,
-    field: str,
-    changes: tuple[Change, ...] = (),
-) -> Verdict:
-    name = at.entry.node_class.name
-    return Verdict(reason, severity, message, field, changes, at.entry.pool, name)
 
 
 def _spell(capability: Capability) -> str:

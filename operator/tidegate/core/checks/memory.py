@@ -27,7 +27,7 @@ def one_request_fits_by_estimates_only(at: Slice) -> Verdict | None:
         ("spec.kvCache.dtype", nearest.other_kv_dtypes(at.spec.kv_cache.dtype)),
         (f"{at.path}.tensorParallel", nearest.wider(at.model, at.entry.engine.tensor_parallel)),
     ]
-    return Verdict(
+    return at.verdict(
         Reason.BUDGET_UNCERTAIN,
         Severity.WARN,
         f"one request of maxModelLen {at.entry.engine.max_model_len:,} needs "
@@ -39,8 +39,6 @@ def one_request_fits_by_estimates_only(at: Slice) -> Verdict | None:
             for path, values in knobs
             for change in nearest.change(path, values, at.with_field, is_certain)
         ),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -56,15 +54,13 @@ def preemption_is_likely(at: Slice) -> Verdict | None:
         lets_in, held = found.spec.engine.max_num_seqs, demand.held_by_kv(found)
         return "fits" if lets_in is not None and lets_in <= held else None
 
-    return Verdict(
+    return at.verdict(
         Reason.PREEMPTION_LIKELY,
         Severity.WARN,
         f"maxNumSeqs {asked:,} lets in more than the {fits:,} requests of the workload that the "
         f"KV cache holds: the engine will throw requests out and compute them again{_cost(at)}",
         field,
         tuple(nearest.change(field, [fits], at.with_field, holds)),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -73,14 +69,11 @@ def preemption_priced(at: Slice) -> Verdict | None:
     cost = _cost(at)
     if not cost or at.entry.pool == "prefill":
         return None
-    return Verdict(
+    return at.verdict(
         Reason.PREEMPTION_PRICED,
         Severity.INFORM,
         f"the engine has no swap: a request that is preempted is computed again{cost}",
         "spec.workload",
-        (),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -115,14 +108,12 @@ def prefix_is_not_shared(at: Slice) -> Verdict | None:
             f"it fills no block of {at.entry.sizing.pool.block_size:,} tokens of a layer that "
             "keeps every token"
         )
-    return Verdict(
+    return at.verdict(
         Reason.PREFIX_NOT_SHARED,
         Severity.WARN,
         f"the shared prefix of {shared:,} tokens saves nothing: {why}",
         field,
         tuple(nearest.change(field, [True], at.with_field, shares)),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -134,16 +125,13 @@ def prefix_shared(at: Slice) -> Verdict | None:
         return None
     pool = at.entry.sizing.pool
     alone = prefix.requests_of(pool, workload.prompt_tokens.p95, workload.output_tokens.p95)
-    return Verdict(
+    return at.verdict(
         Reason.PREFIX_SHARED,
         Severity.INFORM,
         f"the {shared:,} tokens that every prompt begins with are "
         f"{shared / workload.prompt_tokens.p95:.0%} of a p95 prompt and kept once: {now:,} "
         f"requests fit instead of {alone:,}",
         "spec.workload.sharedPrefixTokens",
-        (),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -156,7 +144,7 @@ def speculation_priced(at: Slice) -> Verdict | None:
     token = sizing.pool.bytes_per_token - alone.entry.sizing.pool.bytes_per_token
     now, then = sizing.requests_at_max_model_len, alone.entry.sizing.requests_at_max_model_len
     lost = sizing.pool.cache_size_tokens, alone.entry.sizing.pool.cache_size_tokens
-    return Verdict(
+    return at.verdict(
         Reason.SPECULATION_PRICED,
         Severity.INFORM,
         f"the {speculative.method} draft takes {size(sizing.budget.draft.bytes)} of weights and "
@@ -164,8 +152,6 @@ def speculation_priced(at: Slice) -> Verdict | None:
         f"{lost[1]:,}, and {now:,} requests of maxModelLen instead of {then:,}",
         "spec.engine.speculative",
         (Change("spec.engine.speculative", None, f"holds {lost[1]:,} tokens"),),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 

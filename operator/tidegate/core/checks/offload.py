@@ -25,8 +25,7 @@ def offload_exceeds_the_node(at: Slice) -> Verdict | None:
     pods = max(1, at.entry.node_class.gpus_per_node // at.entry.gpus)
     if taken * pods < smallest:
         return None
-    return _of(
-        at,
+    return at.verdict(
         Reason.OFFLOAD_TOO_LARGE,
         Severity.WARN,
         f"a pod takes {size(taken)} of host memory for offloaded KV and shared memory, a node of "
@@ -41,8 +40,7 @@ def node_memory_is_unknown(at: Slice) -> Verdict | None:
     """Without the node's memory the offload cannot be bounded."""
     if not _offloads(at) or _node_memory(at) is not None:
         return None
-    return _of(
-        at,
+    return at.verdict(
         Reason.OFFLOAD_PRICED,
         Severity.INFORM,
         f"the memory of {at.entry.node_class.product} nodes is not told, so it is not known "
@@ -62,8 +60,7 @@ def offload_is_not_requested(at: Slice) -> Verdict | None:
         return None
     field = f"{at.path}.resources.requests.memory"
     enough = spell_bytes(-(-taken // _GIB) * _GIB + _GIB)
-    return _of(
-        at,
+    return at.verdict(
         Reason.HOST_MEMORY_NOT_REQUESTED,
         Severity.WARN,
         f"the engine takes {size(taken)} of host memory for offloaded KV and shared memory, and "
@@ -82,8 +79,7 @@ def offload_needs_prefix_caching(at: Slice) -> Verdict | None:
     if not _offloads(at) or at.entry.engine.prefix_caching or not is_recurrent:
         return None
     field = "spec.engine.prefixCaching"
-    return _of(
-        at,
+    return at.verdict(
         Reason.OFFLOAD_UNSUPPORTED,
         Severity.REFUSE,
         "the engine does not start with offload and without prefix caching for a model with "
@@ -98,7 +94,7 @@ def offload_does_not_pay(at: Slice) -> Verdict | None:
     band = _way_back(at)
     if band is None or band[0] < band[1]:
         return None
-    return _of(at, Reason.OFFLOAD_DOES_NOT_PAY, Severity.WARN, _price(at), _FIELD)
+    return at.verdict(Reason.OFFLOAD_DOES_NOT_PAY, Severity.WARN, _price(at), _FIELD)
 
 
 def offload_priced(at: Slice) -> Verdict | None:
@@ -106,7 +102,7 @@ def offload_priced(at: Slice) -> Verdict | None:
     band = _way_back(at)
     if band is None or band[0] >= band[1]:
         return None
-    return _of(at, Reason.OFFLOAD_PRICED, Severity.INFORM, _price(at), _FIELD)
+    return at.verdict(Reason.OFFLOAD_PRICED, Severity.INFORM, _price(at), _FIELD)
 
 
 def _way_back(at: Slice) -> tuple[float, float] | None:
@@ -163,15 +159,3 @@ def _node_memory(at: Slice) -> int | None:
     found = [node.memory_bytes for node in at.nodes]
     known = [memory for memory in found if memory is not None]
     return min(known) if known and len(known) == len(found) else None
-
-
-def _of(
-    at: Slice,
-    reason: Reason,
-    severity: Severity,
-    message: str,
-    field: str,
-    changes: tuple[Change, ...] = (),
-) -> Verdict:
-    name = at.entry.node_class.name
-    return Verdict(reason, severity, message, field, changes, at.entry.pool, name)

@@ -1,14 +1,16 @@
 """Does a pool hold, and compute, what arrives at the peak, at the pace that is promised."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tidegate.api.reasons import Reason
 from tidegate.core.checks import demand, nearest, speed
 from tidegate.core.checks.demand import Demand
 from tidegate.core.checks.subject import Case, Slice
-from tidegate.core.checks.verdict import Change, Severity, Verdict, duration
+from tidegate.core.checks.verdict import Change, Severity, Value, Verdict, duration
 
+_PROMPT = "spec.workload.promptTokens.p95"
+_PEAK = "spec.workload.peakRequestsPerSecond"
 _MOST_REPLICAS = 1000
 _MORE_TRIES = 8
 """Replicas beyond the likely number that are tried: classes of node differ in what they hold."""
@@ -130,14 +132,12 @@ def _unreachable(
 ) -> Verdict:
     path = f"{at.path}.tensorParallel"
     sizes = nearest.wider(at.model, at.entry.engine.tensor_parallel)
-    return Verdict(
+    return at.verdict(
         Reason.OBJECTIVE_UNREACHABLE,
         Severity.WARN,
         f"{at.gpu.product} cannot reach it even when idle: {message}",
         field,
         tuple(nearest.change(path, sizes, at.with_field, works)),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -178,25 +178,75 @@ def _prompts_per_second(pool: str, case: Case) -> float | None:
 
 
 def _more_room(pool: str, case: Case, held: int) -> Iterator[Change]:
-    """Yield the nearest change of each kind under which the pool holds the peak."""
-    path = f"spec.pools.{pool}"
-    dtypes = nearest.other_kv_dtypes(case.spec.kv_cache.dtype)
-    sizes = nearest.wider(case.world.model, case.spec.pools.by_name()[pool].tensor_parallel)
+    """Yield the nearest change of each kind under which the pool holds the peak.
+
+    First what makes more room, then what the room that is there would do for.
+    """
 
     def holds(found: Case) -> str | None:
         wanted, then = demand.at_peak(pool, found), demand.held(pool, found)
         if wanted is None or wanted.requests > then:
             return None
+        if then == held:
+            return f"fits: {math.ceil(wanted.requests):,} requests are in flight"
         return f"gives {then:,} requests instead of {held:,}{_beyond_the_nodes(pool, found)}"
 
-    wanted = demand.at_peak(pool, case)
+    for path, values in _knobs(pool, case, held, lambda found: holds(found) is not None):
+        yield from nearest.change(path, values, _attempt(case), holds)
+
+
+def _knobs(
+    pool: str, case: Case, held: int, works: Callable[[Case], bool]
+) -> Iterator[tuple[str, Iterable[Value]]]:
+    """Yield the fields that may help, each with the values to try, nearest first."""
+    wanted, workload = demand.at_peak(pool, case), case.spec.workload
     assert wanted is not None  # the caller looked
-    now = case.spec.pools.by_name()[pool].replicas
-    replicas = _likely(now, wanted.requests, held)
-    attempt = _attempt(case)
-    yield from nearest.change("spec.kvCache.dtype", dtypes, attempt, holds)
-    yield from nearest.change(f"{path}.replicas", replicas, attempt, holds)
-    yield from nearest.change(f"{path}.tensorParallel", sizes, attempt, holds)
+    assert workload is not None
+    asked = case.spec.pools.by_name()[pool]
+    yield "spec.kvCache.dtype", nearest.other_kv_dtypes(case.spec.kv_cache.dtype)
+    yield "spec.engine.maxNumSeqs", _enough_sequences(pool, case)
+    yield f"spec.pools.{pool}.replicas", _likely(asked.replicas, wanted.requests, held)
+    yield (
+        f"spec.pools.{pool}.tensorParallel",
+        nearest.wider(case.world.model, asked.tensor_parallel),
+    )
+    yield _PROMPT, _shorter_prompt(case, works)
+    yield _PEAK, _lower_peak(wanted, held)
+
+
+def _enough_sequences(pool: str, case: Case) -> list[Value]:
+    """Return as many sequences as KV holds where fewer are let in."""
+    pods = case.slices_of(pool)
+    return [
+        held
+        for held in sorted({demand.held_by_kv(at) for at in pods})
+        if any(at.entry.engine.max_num_seqs < held for at in pods)
+    ]
+
+
+def _shorter_prompt(case: Case, works: Callable[[Case], bool]) -> Iterator[Value]:
+    """Yield the longest p95 prompt that works; it is looked for only when it is asked for."""
+    workload, attempt = case.spec.workload, _attempt(case)
+    assert workload is not None  # the caller looked
+    prompt = workload.prompt_tokens
+    least = max(1, prompt.mean or 1, workload.shared_prefix_tokens or 1)
+
+    def fits(tokens: int) -> bool:
+        found = attempt(_PROMPT, tokens)
+        return found is not None and works(found)
+
+    longest = nearest.largest(prompt.p95, fits, least)
+    if longest is not None:
+        yield longest
+
+
+def _lower_peak(wanted: Demand, held: int) -> list[Value]:
+    """Return the highest rate at which no more are in flight than fit, to three digits."""
+    if not held or not wanted.seconds:
+        return []
+    rate = held / wanted.seconds
+    unit: float = 10 ** (math.floor(math.log10(rate)) - 2)
+    return [float(f"{math.floor(rate / unit) * unit:.3g}")]
 
 
 def _likely(replicas: int, wanted: float, able: float) -> range:

@@ -26,14 +26,12 @@ def split_does_not_pay(at: Slice) -> Verdict | None:
         return f"moves it in {duration(_moved(found))}" if _pays(then) else None
 
     dtypes = nearest.other_kv_dtypes(at.spec.kv_cache.dtype)
-    return Verdict(
+    return at.verdict(
         Reason.SPLIT_DOES_NOT_PAY,
         Severity.WARN,
         f"{_costs(at)}; a network of {size(needed)}/s or a unified pool would",
         field,
         tuple(nearest.change("spec.kvCache.dtype", dtypes, at.with_field, pays)),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 
@@ -41,14 +39,11 @@ def split_priced(at: Slice) -> Verdict | None:
     """What the transfer costs where it pays."""
     if at.entry.pool != "prefill" or not _pays(_share(at)):
         return None
-    return Verdict(
+    return at.verdict(
         Reason.SPLIT_PRICED,
         Severity.INFORM,
         _costs(at),
         "spec.kvCache.transfer",
-        (),
-        at.entry.pool,
-        at.entry.node_class.name,
     )
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec, parse_spec
 from tidegate.api.pool_spec import Pool
+from tidegate.api.reasons import Reason
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
 from tidegate.core import resolve
 from tidegate.core.budget import shape
 from tidegate.core.budget.shape import ModelShape
+from tidegate.core.checks.verdict import Change, Severity, Verdict
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan, SlicePlan
 from tidegate.errors import Invalid, Refused
@@ -144,6 +146,18 @@ class Slice:
             for node in self.case.world.nodes
             if node.node_class is not None and node.node_class.name == self.entry.node_class.name
         )
+
+    def verdict(
+        self,
+        reason: Reason,
+        severity: Severity,
+        message: str,
+        field_path: str,
+        changes: tuple[Change, ...] = (),
+    ) -> Verdict:
+        """Return a verdict on this slice."""
+        name = self.entry.node_class.name
+        return Verdict(reason, severity, message, field_path, changes, self.entry.pool, name)
 
     def with_field(self, path: str, value: Any) -> "Slice | None":
         """Return the same slice under another value of one field; None where there is none."""

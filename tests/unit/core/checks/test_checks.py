@@ -12,7 +12,19 @@ from tidegate.errors import Refused
 from tidegate.facts import models
 
 from . import worlds
-from .worlds import A100, A100_PCIE, H100, L40S, PAIR, T4, V100, node, spec, verdicts
+from .worlds import (
+    A100,
+    A100_PCIE,
+    H100,
+    L40S,
+    PAIR,
+    T4,
+    V100,
+    node,
+    node_with_islands,
+    spec,
+    verdicts,
+)
 
 SLO = {"timeToFirstToken": "1s", "timePerOutputToken": "50ms"}
 MIG = f"{H100}-MIG-3g.40gb"
@@ -26,6 +38,8 @@ UNEVEN = SMALL | {"pools__unified__tensorParallel": 4}
 SLOW_NET = {"pools": PAIR, "kvCache__transfer": {"bandwidth": "5Gi"}}
 LORA = {"engine__extraArgs": ["--enable-lora", "--max-loras=8", "--max-lora-rank=64"]}
 PREFIX = {"workload__sharedPrefixTokens": 3000}
+FITS_AS_IT_IS = ["spec.workload.promptTokens.p95", "spec.workload.peakRequestsPerSecond"]
+BY_TIME = {"gpu.replicas": "2", "gpu.sharing-strategy": "time-slicing"}
 
 # (what is asked, on which nodes, the reason, parts of the message, the changes)
 REFUSED = [
@@ -46,6 +60,9 @@ REFUSED = [
     (SMALL | {"pools__unified__tensorParallel": 2, "engine__maxModelLen": 8192},
      [node(f"{H100}-SHARED")], Reason.PARALLELISM_INVALID,
      ["2 shares of", "may get shares of one card"], ["spec.pools.unified.tensorParallel"]),
+    (SMALL, [node(f"{H100}-SHARED", **BY_TIME)], Reason.BUDGET_UNCERTAIN,
+     ["shared by time among 2 pods", "a safetyLine of 0.9 for each is 1.8 cards"],
+     ["spec.budget.safetyLine"]),
     (SMALL | {"engine__maxNumBatchedTokens": 262144, "engine__maxNumSeqs": 64,
               "engine__maxModelLen": 8192}, [node("NVIDIA-A10")], Reason.BUDGET_TOO_SMALL,
      ["activations of maxNumBatchedTokens 262144", "maxNumBatchedTokens 16384 fits"],
@@ -96,10 +113,23 @@ WARNED = [
     ({"workload__peakRequestsPerSecond": 40, "slo": SLO}, [node()], Reason.PEAK_DOES_NOT_FIT,
      ["at 40 requests/s", "1 s + 400 x 50 ms = 21 s", "840 requests of 5,000 tokens",
       "4 pods of unified hold 236"],
-     ["spec.pools.unified.replicas", "spec.pools.unified.tensorParallel"]),
+     ["spec.pools.unified.replicas", "spec.pools.unified.tensorParallel", *FITS_AS_IT_IS]),
     ({"workload__peakRequestsPerSecond": 20, "slo": SLO}, [node()], Reason.PEAK_DOES_NOT_FIT,
      ["420 requests"], ["spec.kvCache.dtype", "spec.pools.unified.replicas",
-                        "spec.pools.unified.tensorParallel"]),
+                        "spec.pools.unified.tensorParallel", *FITS_AS_IT_IS]),
+    ({"workload__peakRequestsPerSecond": 5, "slo": SLO, "engine__maxNumSeqs": 8}, [node()],
+     Reason.PEAK_DOES_NOT_FIT, ["105 requests", "hold 32"],
+     ["spec.engine.maxNumSeqs", "spec.pools.unified.replicas",
+      "spec.workload.peakRequestsPerSecond"]),
+    ({"pools__unified__tensorParallel": 8}, [node_with_islands(4)], Reason.GPUS_NOT_LINKED,
+     ["tensorParallel 8 spans 2 islands (4 + 4 GPUs)", "for 1,024 prompt tokens"],
+     ["spec.pools.unified.tensorParallel"]),
+    (SMALL | {"pools__unified__tensorParallel": 4}, [node_with_islands(3, gpus=6)],
+     Reason.GPUS_NOT_LINKED, ["spans 2 islands unevenly (3 + 1 GPUs)"],
+     ["spec.pools.unified.tensorParallel"]),
+    (SMALL | {"pools__unified__tensorParallel": 4}, [node_with_islands(6, gpus=12)],
+     Reason.GPUS_NOT_LINKED, ["fits 1 times into an island of 6 GPUs"],
+     ["spec.pools.unified.tensorParallel"]),
     ({"workload__peakRequestsPerSecond": 40, "slo": SLO}, [node()], Reason.PREFILL_TOO_SLOW,
      ["prompts of 4,000 tokens arrive at 40 a second"], ["spec.pools.unified.replicas"]),
     ({"slo": {"timePerOutputToken": "5ms"}}, [node()], Reason.OBJECTIVE_UNREACHABLE,
@@ -212,6 +242,46 @@ def test_a_change_says_what_it_brings():
     )
 
     assert "kvCache.dtype fp8 gives 476 requests instead of 236" in verdict.text
+
+
+def test_the_changes_of_a_peak_are_the_nearest_that_hold_it():
+    asked = {"workload__peakRequestsPerSecond": 20, "slo": SLO}
+    [verdict] = of_reason(verdicts(spec(**asked)), Reason.PEAK_DOES_NOT_FIT, Severity.WARN)
+    change = {change.field: change for change in verdict.changes}
+    prompt, rate = (change[field].value for field in FITS_AS_IT_IS)
+
+    def holds(**other):
+        found = verdicts(spec(**asked | other))
+        return not of_reason(found, Reason.PEAK_DOES_NOT_FIT, Severity.WARN)
+
+    assert holds(workload__promptTokens={"p95": prompt})
+    assert not holds(workload__promptTokens={"p95": prompt + 16})
+    assert rate == 11.2, "236 requests that stay for 21 s"
+    assert holds(workload__peakRequestsPerSecond=rate)
+
+
+@pytest.mark.parametrize(
+    ("there", "size"),
+    [
+        (node_with_islands(4), 4),
+        (node_with_islands(4), 2),
+        (node_with_islands(8), 8),
+        (node_with_islands(4, gpus=6), 2),
+        (node(), 8),
+    ],
+    ids=["an island", "half of one", "all is one", "a smaller one left", "not told"],
+)
+def test_a_group_within_an_island_is_not_warned_of_and_nor_is_what_no_label_tells(there, size):
+    found = verdicts(spec(pools__unified={"replicas": 1, "tensorParallel": size}), there)
+
+    assert not of_reason(found, Reason.GPUS_NOT_LINKED, Severity.WARN)
+
+
+def test_shares_of_a_card_within_the_safety_line_are_not_warned_of():
+    there = node(f"{H100}-SHARED", **BY_TIME)
+    found = verdicts(spec(**SMALL, budget__safetyLine=0.5, engine__maxModelLen=8192), there)
+
+    assert not [v for v in found if v.reason == Reason.BUDGET_UNCERTAIN]
 
 
 def test_a_change_that_a_refusal_tells_already_is_not_told_twice():

@@ -44,14 +44,36 @@ def spec(**changes: Any) -> LLMDeploymentSpec:
     return parse_spec({"spec": document})
 
 
-def node(product: str = H100, gpus: int = 8, memory: str | None = "1000Gi", name: str = "") -> Node:
-    """Return a node of a product."""
+def node(
+    product: str = H100,
+    gpus: int = 8,
+    memory: str | None = "1000Gi",
+    name: str = "",
+    **more: str,
+) -> Node:
+    """Return a node of a product; `more` are labels by their last part, such as `gpu.replicas`."""
     labels = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": str(gpus)}
+    labels |= {f"nvidia.com/{key}": value for key, value in more.items()}
     allocatable = {"nvidia.com/gpu": str(gpus)} | ({"memory": memory} if memory else {})
     return nodes.read(
         {
             "metadata": {"name": name or product, "labels": labels},
             "status": {"allocatable": allocatable},
+        }
+    )
+
+
+def node_with_islands(gpus_per_island: int, product: str = H100, gpus: int = 8) -> Node:
+    """Return a node whose owner tells by a label how many GPUs reach each other fast."""
+    labels = {
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.count": str(gpus),
+        "tidegate.io/gpus-per-island": str(gpus_per_island),
+    }
+    return nodes.read(
+        {
+            "metadata": {"name": product, "labels": labels},
+            "status": {"allocatable": {"nvidia.com/gpu": str(gpus), "memory": "1000Gi"}},
         }
     )
 
