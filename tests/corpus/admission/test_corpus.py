@@ -4,6 +4,7 @@ A resource that slipped past the webhook is held by the operator, and not truste
 """
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from tidegate.cli.check_sources import Source
 from tidegate.core.admission import Facts, review
 from tidegate.flow.ports import Ref, Settings
 
+PAGE = (Path(__file__).parents[3] / "docs" / "concepts" / "admission.md").read_text("utf-8")
 OF_ADMISSION_ALONE = (Reason.TRUSTS_OTHERS, Reason.TOKEN_MISSING)
 """Warnings to whoever writes the resource; a status has nobody to tell them to."""
 
@@ -129,3 +131,23 @@ def test_the_corpus_is_large_and_its_names_tell_cases_apart():
 )
 def test_each_reason_of_admission_has_a_case(reason):
     assert any(case.reason == reason for case in CASES)
+
+
+@pytest.mark.parametrize(
+    "reason", sorted({str(c.reason) for c in CASES if c.verdict in ("refuse", "hold")})
+)
+def test_the_reason_of_a_refusal_is_on_the_page(reason):
+    assert f"`{reason}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.POD_NOT_RESTRICTED,
+        Reason.MODE_SWITCH_WHILE_ROLLING,
+        Reason.ACCESS_DENIED,
+        Reason.UPDATE_ROLLS_PODS,
+    ],
+)
+def test_a_reason_that_no_resource_alone_can_have_is_on_the_page(reason):
+    assert f"`{reason}`" in PAGE
