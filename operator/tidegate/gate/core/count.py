@@ -56,7 +56,8 @@ class Counts:
         }
         self._ratios[_Part.MESSAGE] = _Ratio(_TOKENS_PER_MESSAGE, 0.5, 1000.0)
         self._ratios[_Part.IMAGE] = _Ratio(_TOKENS_PER_IMAGE, 16.0, 32768.0)
-        self._error: float | None = None
+        self._missed_tokens = 0.0
+        self._counted_tokens = 0.0
 
     def estimate(self, characters: int, script: Script, messages: int, images: int) -> int:
         """Return the tokens of so much text in so many messages, with so many images."""
@@ -72,10 +73,9 @@ class Counts:
         """Correct the ratio that most of the prompt's tokens were estimated by."""
         if usage.prompt_tokens <= 0 or not (ask.characters or ask.images):
             return
-        miss = abs(ask.prompt_tokens - usage.prompt_tokens) / usage.prompt_tokens
-        self._error = (
-            miss if self._error is None else self._error + _ERROR_RATE * (miss - self._error)
-        )
+        missed = abs(ask.prompt_tokens - usage.prompt_tokens)
+        self._missed_tokens += _ERROR_RATE * (missed - self._missed_tokens)
+        self._counted_tokens += _ERROR_RATE * (usage.prompt_tokens - self._counted_tokens)
         amounts: dict[StrEnum, int] = {
             ask.script: ask.characters,
             _Part.MESSAGE: ask.messages,
@@ -87,8 +87,8 @@ class Counts:
         self._ratios[largest].learn((usage.prompt_tokens - others) / amounts[largest])
 
     def estimate_error(self) -> float | None:
-        """Return the mean miss of late estimates as a share of the truth; None before any."""
-        return self._error
+        """Return the tokens that late estimates missed, as a share of all; None before any."""
+        return self._missed_tokens / self._counted_tokens if self._counted_tokens else None
 
     def tokens_per_character(self, script: Script) -> float:
         """Return what is believed of a kind of text."""

@@ -21,6 +21,31 @@ def too_long(message: str, param: str | None = None) -> Fault:
     return Fault(Refusal(400, Why.TOO_LONG, message, param=param))
 
 
+def too_large(body_bytes: int, limit_bytes: int) -> Fault:
+    """Refuse a body over the limit."""
+    message = f"The body has {body_bytes} bytes; at most {limit_bytes} are taken."
+    return Fault(Refusal(413, Why.TOO_LARGE, message))
+
+
+def not_found(message: str) -> Fault:
+    """Refuse a path."""
+    return Fault(Refusal(404, Why.NOT_FOUND, message))
+
+
+def wrong_method(message: str, allow: str) -> Fault:
+    """Refuse a method, and name the one that would do."""
+    return Fault(Refusal(405, Why.METHOD, message, allow=allow))
+
+
+def shift_loop(deployment: str) -> Fault:
+    """Refuse a request that came back: a second try would come back, too."""
+    message = (
+        f"The request was sent on and came back to {deployment}: "
+        "the deployments' shift shares point at each other."
+    )
+    return Fault(Refusal(508, Why.SHIFT_LOOP, message, kind="server_error"))
+
+
 def unknown_model(message: str) -> Fault:
     """Refuse a model that is not served here."""
     return Fault(Refusal(404, Why.NOT_FOUND, message, param="model"))

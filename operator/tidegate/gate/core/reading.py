@@ -1,5 +1,6 @@
 """From a request's bytes to an `Ask`: read it, clean it, count it, and know who asks."""
 
+from dataclasses import dataclass
 from itertools import count
 
 from tidegate.api.gate_config import GateConfig
@@ -11,8 +12,8 @@ from tidegate.gate.core import (
     faults,
     headers,
     prefix,
+    prompt_size,
     room,
-    scripts,
     surfaces,
 )
 from tidegate.gate.core.callers import Callers
@@ -20,7 +21,7 @@ from tidegate.gate.core.content import Content
 from tidegate.gate.core.count import Counts
 from tidegate.gate.core.headers import Heeded
 from tidegate.gate.core.keys import Keys
-from tidegate.gate.exchange import Ask, Head, Refusal, Script, Surface, Usage, Why
+from tidegate.gate.exchange import Ask, Caller, Head, Refusal, Script, Surface, Usage, Why
 
 _TELLS_USAGE = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 """Surfaces whose streams tell the usage only on request."""
@@ -31,6 +32,16 @@ _NOT_CONFIGURED = Refusal(
     kind="service_unavailable_error",
     retry_after_seconds=1,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """A head that may go on to its body."""
+
+    surface: Surface
+    config: GateConfig
+    heeded: Heeded
+    caller: Caller
 
 
 class Reader:
@@ -60,34 +71,19 @@ class Reader:
 
     def head(self, head: Head) -> Refusal | None:
         """Judge a head before its body is read: path, method, key. None when it may go on."""
-        refusal = surfaces.judge(head.method, head.path)
-        if refusal is not None:
-            return refusal
-        if self._config is None:
-            return _NOT_CONFIGURED
         try:
-            heeded = headers.heed(head.headers)
-            self._callers.of(heeded.told, head.peer)
-            self._check_head(heeded)
+            self._admit(head)
         except faults.Fault as fault:
             return fault.refusal
         return None
 
     def read(self, head: Head, body: bytes, request_id: str) -> Ask | Refusal:
         """Read, clean, count and class a request."""
-        refusal = surfaces.judge(head.method, head.path)
-        surface = surfaces.of(head.path)
-        config = self._config
-        if refusal is not None or surface is None:
-            return refusal or _NOT_CONFIGURED
-        if config is None:
-            return _NOT_CONFIGURED
         try:
-            heeded = headers.heed(head.headers)
-            self._check_head(heeded)
-            if surface is Surface.MODELS:
-                return self._list(heeded, head, request_id, config)
-            return self._ask(surface, heeded, head.peer, body, request_id, config)
+            admitted = self._admit(head)
+            if admitted.surface is Surface.MODELS:
+                return _list_of_models(admitted, request_id)
+            return self._ask(admitted, body, request_id)
         except faults.Fault as fault:
             return fault.refusal
 
@@ -96,83 +92,60 @@ class Reader:
         self._counts.learn(ask, usage)
 
     def estimate_error(self) -> float | None:
-        """Return the mean miss of late estimates of prompts, as a share of the truth."""
+        """Return the tokens that late estimates of prompts missed, as a share of all."""
         return self._counts.estimate_error()
 
     def tokens_per_character(self, script: Script) -> float:
         """Return what has been learned of a kind of text."""
         return self._counts.tokens_per_character(script)
 
-    def _check_head(self, heeded: Heeded) -> None:
-        if heeded.told.get(b"content-encoding", b"identity").lower() != b"identity":
+    def _admit(self, head: Head) -> _Admitted:
+        """Judge everything but the body; raises `Fault`."""
+        surface = surfaces.of_request(head.method, head.path)
+        config = self._config
+        if config is None:
+            raise faults.Fault(_NOT_CONFIGURED)
+        heeded = headers.heed(head.headers)
+        told = heeded.told
+        if told.get(b"content-encoding", b"identity").lower() != b"identity":
             raise faults.bad_request("Send the body without content-encoding.", status=415)
-        if self._own_name in headers.shifted_by(heeded):
-            raise faults.Fault(
-                Refusal(
-                    508,
-                    Why.SHIFT_LOOP,
-                    f"The request was sent on and came back to {self._own_name}: "
-                    "the deployments' shift shares point at each other.",
-                    kind="server_error",
-                )
-            )
+        if headers.SHIFTED in told and self._own_name in headers.shifted_by(heeded):
+            raise faults.shift_loop(self._own_name)
+        return _Admitted(surface, config, heeded, self._callers.of(told, head.peer))
 
-    def _list(self, heeded: Heeded, head: Head, request_id: str, config: GateConfig) -> Ask:
-        return Ask(
-            request_id=request_id,
-            surface=Surface.MODELS,
-            model=config.models[0],
-            caller=self._callers.of(heeded.told, head.peer),
-            body=b"",
-            headers=headers.for_engine(heeded, request_id),
-            prompt_tokens=0,
-            output_limit=0,
-            serial=next(self._serials),
-        )
-
-    def _ask(
-        self,
-        surface: Surface,
-        heeded: Heeded,
-        peer: str,
-        body: bytes,
-        request_id: str,
-        config: GateConfig,
-    ) -> Ask:
-        limits = config.limits
-        caller = self._callers.of(heeded.told, peer)
+    def _ask(self, admitted: _Admitted, body: bytes, request_id: str) -> Ask:
+        surface, config, heeded = admitted.surface, admitted.config, admitted.heeded
+        limits, max_model_len = config.limits, config.max_model_len
         if len(body) > limits.body_bytes:
-            message = f"The body has {len(body)} bytes, more than {limits.body_bytes}."
-            raise faults.Fault(Refusal(413, Why.TOO_LARGE, message))
+            raise faults.too_large(len(body), limits.body_bytes)
         asked = document.parse(body, limits.json_depth)
         model = self._model(asked, config)
         streams = bounds.flag(asked, "stream")
         wanted = bounds.output(asked, surface, limits)
         told = content.of(asked, surface, limits.prompts)
-        characters, script, tokens = self._count(asked, told)
+        size = prompt_size.of(asked, told, self._counts)
         if surface is Surface.TOKENIZE:
-            tokens = characters = 0  # it takes no KV cache
-        else:
-            room.require(tokens, wanted, surface, config.max_model_len, is_exact=not characters)
+            size = prompt_size.NONE
+        room.require(size, wanted, surface, max_model_len)
         wants_usage = not streams or _wants_usage(asked, surface)
         return Ask(
             request_id=request_id,
             surface=surface,
             model=model,
-            caller=caller,
+            caller=admitted.caller,
             body=clean.clean(body, asked, asks_usage=not wants_usage),
             headers=headers.for_engine(heeded, request_id),
-            prompt_tokens=tokens,
-            output_limit=room.output_limit(tokens, wanted, surface, config.max_model_len),
+            prompt_tokens=size.tokens,
+            output_limit=room.output_limit(size, wanted, surface, max_model_len),
             samples=told.prompts * wanted.samples,
             streams=streams,
             wants_usage=wants_usage,
-            characters=characters,
-            script=script,
+            characters=size.characters,
+            script=size.script,
             prefix=_prefix(asked, told, heeded),
             shifted=headers.SHIFTED in heeded.told,
-            messages=told.messages,
-            images=told.images,
+            messages=size.messages,
+            images=size.images,
             serial=next(self._serials),
         )
 
@@ -189,23 +162,18 @@ class Reader:
             )
         return model
 
-    def _count(self, asked: document.Document, told: Content) -> tuple[int, Script, int]:
-        """Return the characters to learn from, their script, and the prompt's tokens."""
-        if not told.texts and not told.messages:
-            return 0, Script.LATIN, _truncated(asked, told.token_ids)
-        characters = sum(map(len, told.texts))
-        script = scripts.of(max(told.texts, key=len)) if told.texts else Script.LATIN
-        estimate = self._counts.estimate(characters, script, told.messages, told.images)
-        tokens = told.token_ids + estimate
-        kept = _truncated(asked, tokens)
-        # What is cut, or has token ids beside text, teaches nothing about the text.
-        is_lesson = kept == tokens and not told.token_ids
-        return characters if is_lesson else 0, script, kept
 
-
-def _truncated(asked: document.Document, tokens: int) -> int:
-    most = bounds.whole_number(asked, "truncate_prompt_tokens", least=-1)
-    return tokens if most is None or most < 1 else min(tokens, most)
+def _list_of_models(admitted: _Admitted, request_id: str) -> Ask:
+    return Ask(
+        request_id=request_id,
+        surface=Surface.MODELS,
+        model=admitted.config.models[0],
+        caller=admitted.caller,
+        body=b"",
+        headers=headers.for_engine(admitted.heeded, request_id),
+        prompt_tokens=0,
+        output_limit=0,
+    )
 
 
 def _wants_usage(asked: document.Document, surface: Surface) -> bool:

@@ -2,22 +2,21 @@
 
 from tidegate.gate.core import faults, surfaces
 from tidegate.gate.core.bounds import Output
+from tidegate.gate.core.prompt_size import PromptSize
 from tidegate.gate.exchange import Surface
 
 _SURELY = 0.5
 """Share of an estimate that a prompt has at least: nearer to the limit the engine decides."""
 
 
-def require(
-    tokens: int, wanted: Output, surface: Surface, max_model_len: int, *, is_exact: bool
-) -> None:
+def require(size: PromptSize, wanted: Output, surface: Surface, max_model_len: int) -> None:
     """Refuse a prompt and output that cannot fit together, even if the estimate is twice too high.
 
     Raises:
         Fault: with the numbers, and the field to lower where one was named.
     """
-    fewest = tokens if is_exact else int(tokens * _SURELY)
-    prompt = f"{'' if is_exact else 'about '}{tokens} tokens"
+    fewest = size.tokens if size.is_exact else int(size.tokens * _SURELY)
+    prompt = f"{'' if size.is_exact else 'about '}{size.tokens} tokens"
     least_output = 1 if surfaces.generates(surface) else 0
     if fewest + least_output > max_model_len:
         raise faults.too_long(
@@ -33,9 +32,9 @@ def require(
         )
 
 
-def output_limit(tokens: int, wanted: Output, surface: Surface, max_model_len: int) -> int:
+def output_limit(size: PromptSize, wanted: Output, surface: Surface, max_model_len: int) -> int:
     """Return the most tokens that one answer may have; 0 where nothing is generated."""
     if not surfaces.generates(surface):
         return 0
-    left = max(1, max_model_len - tokens)
+    left = max(1, max_model_len - size.tokens)
     return left if wanted.limit is None else max(1, min(wanted.limit, left))

@@ -1,6 +1,7 @@
 """Which paths the gate serves, and by which method."""
 
-from tidegate.gate.exchange import Refusal, Surface, Why
+from tidegate.gate.core import faults
+from tidegate.gate.exchange import Surface
 
 _BY_PATH = {surface.value: surface for surface in Surface}
 _ONE_MODEL = Surface.MODELS.value + "/"
@@ -29,14 +30,12 @@ def generates(surface: Surface) -> bool:
     return surface in _GENERATING
 
 
-def judge(asked: str, path: str) -> Refusal | None:
-    """Return why a method and path are not served, or None."""
+def of_request(asked: str, path: str) -> Surface:
+    """Return what a method and path ask for; raises `Fault` where that is not served."""
     surface = of(path)
     if surface is None:
-        served = ", ".join(_BY_PATH)
-        return Refusal(404, Why.NOT_FOUND, f"There is nothing at this path. Served: {served}.")
+        raise faults.not_found(f"There is nothing at this path. Served: {', '.join(_BY_PATH)}.")
     allowed = method(surface)
     if asked != allowed and (asked, allowed) != ("HEAD", "GET"):
-        message = f"{surface.value} takes {allowed} only."
-        return Refusal(405, Why.METHOD, message, allow=allowed)
-    return None
+        raise faults.wrong_method(f"{surface.value} takes {allowed} only.", allowed)
+    return surface

@@ -56,6 +56,16 @@ def test_overhead_of_messages_and_the_size_of_images_are_learned():
     assert counts.estimate(0, Script.LATIN, 1, 4) == pytest.approx(1212, rel=0.05)
 
 
+def test_the_error_is_weighed_by_tokens():
+    counts = Counts()
+    assert counts.estimate_error() is None
+
+    for ask, told in ((asks(counts, 4), 4), (asks(counts, 4000), 1250)):
+        counts.learn(ask, Usage(told, 1))
+
+    assert counts.estimate_error() == pytest.approx(253 / 1254, rel=0.02)
+
+
 def test_one_odd_answer_bends_little():
     counts = Counts()
     teach(counts, lambda ask: 1000, characters=4000)

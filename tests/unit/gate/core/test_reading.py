@@ -299,6 +299,15 @@ def test_a_text_near_the_limit_is_left_to_the_engine_that_counts_exactly():
     assert ask.output_limit == 1
 
 
+def test_images_near_the_limit_are_left_to_the_engine_too():
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/i.png"}}
+
+    ask = asked(chat(messages=[{"role": "user", "content": [image]}]))
+
+    assert ask.prompt_tokens > 1024
+    assert ask.output_limit == 1
+
+
 # Fields that are read strictly
 
 
@@ -505,6 +514,7 @@ def test_what_was_cut_or_counted_exactly_teaches_nothing():
         {"prompt": "word " * 500, "truncate_prompt_tokens": 10},
         {"prompt": [5] * 100},
         {"prompt": ["word " * 50, [5] * 100]},
+        chat(truncate_prompt_tokens=10),
     ):
         learning.learn(asked(document, COMPLETIONS, learning), Usage(999, 1))
 
