@@ -32,7 +32,7 @@ class FileSource:
         self._file: EndpointsFile | None = None
         self._watches = (
             FileWatch(endpoints_path, self._take_endpoints),
-            FileWatch(config_path, lambda data: configuration.offer(data, "file")),
+            FileWatch(config_path, self._take_config),
         )
 
     def start(self) -> None:
@@ -61,7 +61,10 @@ class FileSource:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    def _take_endpoints(self, data: bytes) -> None:
+    async def _take_config(self, data: bytes) -> None:
+        self._configuration.offer(data, "file")
+
+    async def _take_endpoints(self, data: bytes) -> None:
         try:
             self._file = endpoints_file.read(data)
         except Invalid as error:

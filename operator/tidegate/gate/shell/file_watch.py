@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
-INTERVAL_SECONDS = 2.0
+_INTERVAL_SECONDS = 2.0
 _MOST_BYTES = 16 * 2**20
+
+
+Changed = Callable[[bytes], Awaitable[None]]
 
 
 class FileWatch:
@@ -18,15 +21,9 @@ class FileWatch:
     last stands.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        changed: Callable[[bytes], object],
-        interval_seconds: float = INTERVAL_SECONDS,
-    ) -> None:
+    def __init__(self, path: Path, changed: Changed) -> None:
         self._path = path
         self._changed = changed
-        self._interval_seconds = interval_seconds
         self._held: bytes | None = None
         self._error: str | None = None
 
@@ -34,7 +31,7 @@ class FileWatch:
         """Look at the file until cancelled; reads happen in a thread."""
         while True:
             await self.look()
-            await asyncio.sleep(self._interval_seconds)
+            await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def look(self) -> None:
         """Look once."""
@@ -48,7 +45,7 @@ class FileWatch:
         self._error = None
         if data != self._held:
             self._held = data
-            self._changed(data)
+            await self._changed(data)
 
     def _read(self) -> bytes:
         with self._path.open("rb") as file:

@@ -1,5 +1,6 @@
 """A gate's parts, and how what one of them learns reaches the others."""
 
+import asyncio
 import logging
 import random
 import time
@@ -81,10 +82,13 @@ class Gate:
         if config is not None:
             self._share(config)
 
-    def take_keys(self, data: bytes) -> None:
-        """Take the content of the keys file; of a bad one the last good content stays."""
+    async def take_keys(self, data: bytes) -> None:
+        """Take the content of the keys file; of a bad one the last good content stays.
+
+        It is read in a thread: ten thousand tenants take a while.
+        """
         try:
-            held = keys.parse(data.decode())
+            held = await asyncio.to_thread(lambda: keys.parse(data.decode()))
         except (Invalid, UnicodeDecodeError) as error:
             # the text of the file is never part of the message
             why = str(error) if isinstance(error, Invalid) else "it is not UTF-8"

@@ -5,9 +5,19 @@ import os
 from tidegate.gate.shell.file_watch import FileWatch
 
 
+def watching(path):
+    """A watch of a file, and what it told."""
+    told = []
+
+    async def changed(data):
+        told.append(data)
+
+    return FileWatch(path, changed), told
+
+
 async def test_each_change_is_told_once(tmp_path):
-    path, told = tmp_path / "keys", []
-    watch = FileWatch(path, told.append)
+    path = tmp_path / "keys"
+    watch, told = watching(path)
     await watch.look()
     for content in (b"one", b"one", b"two"):
         path.write_bytes(content)
@@ -20,8 +30,8 @@ async def test_a_mounted_secret_changes_by_a_link_and_keeps_size_and_time(tmp_pa
     for name in ("one", "two"):
         (tmp_path / name).write_bytes(name.encode())
         os.utime(tmp_path / name, (1, 1))
-    link, told = tmp_path / "keys", []
-    watch = FileWatch(link, told.append)
+    link = tmp_path / "keys"
+    watch, told = watching(link)
     link.symlink_to("one")
     await watch.look()
     (tmp_path / "next").symlink_to("two")
@@ -32,9 +42,9 @@ async def test_a_mounted_secret_changes_by_a_link_and_keeps_size_and_time(tmp_pa
 
 
 async def test_a_file_that_is_gone_is_told_once_and_what_was_read_stands(tmp_path, caplog):
-    path, told = tmp_path / "keys", []
+    path = tmp_path / "keys"
     path.write_bytes(b"one")
-    watch = FileWatch(path, told.append)
+    watch, told = watching(path)
     await watch.look()
     path.unlink()
     await watch.look()

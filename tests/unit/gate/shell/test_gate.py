@@ -110,9 +110,9 @@ async def test_the_silence_of_the_api_server_is_shown(gate):
 
 async def test_keys_that_cannot_be_read_leave_the_last_good_ones_and_are_never_shown(gate, caplog):
     gate.configuration.offer(config_bytes(tenants={"requireKey": True}), "file")
-    gate.take_keys(b"team-a: {key: sk-first-0123456789}\n")
+    await gate.take_keys(b"team-a: {key: sk-first-0123456789}\n")
     for bad in (b"team-a: [sk-second-987654321", b"\xff", b"team-a: {key: 7}\n"):
-        gate.take_keys(bad)
+        await gate.take_keys(bad)
 
     assert caplog.text.count("keys refused") == 3
     assert "sk-" not in caplog.text

@@ -1,0 +1,71 @@
+"""What several gates say of one pod is put together."""
+
+from tidegate.cli import status, status_sum
+from tidegate.cli.status_read import Found
+from tidegate.cli.status_sum import GateAnswer
+
+
+def pod(name="a", **changes):
+    return {
+        "name": name,
+        "pool": "unified",
+        "revision": "aaaa",
+        "reservedTokens": 100,
+        "capacityTokens": 400,
+        "requests": 2,
+        "prefillBacklogTokens": 10,
+        "scrapeAgeSeconds": 0.5,
+        "terminating": False,
+        "ejected": False,
+        **changes,
+    }
+
+
+def gate(*pods, name="g", **more):
+    return GateAnswer(
+        name, {"queued": 3, "shedPercent": 0, "shiftPercent": 0, "pods": pods, **more}
+    )
+
+
+def test_each_gate_has_a_part_of_a_pod_and_the_parts_add_up():
+    [total] = status_sum.pods([gate(pod()), gate(pod(reservedTokens=50, requests=1))])
+
+    assert (total.reserved_tokens, total.capacity_tokens, total.requests) == (150, 800, 3)
+    assert total.prefill_backlog_tokens == 20
+
+
+def test_the_last_scrape_is_the_latest_of_any_gate_and_none_is_not_zero():
+    def age(*ages):
+        [total] = status_sum.pods([gate(pod(scrapeAgeSeconds=age)) for age in ages])
+        return total.scrape_age_seconds
+
+    assert age(0.5, 0.1) == 0.1
+    assert age(None, 0.0) == 0.0
+    assert age(None, None) is None
+
+
+def test_a_state_that_one_gate_sees_is_shown():
+    [total] = status_sum.pods([gate(pod()), gate(pod(ejected=True, terminating=True))])
+    assert total.document()["states"] == ["ejected", "terminating"]
+
+
+def test_gates_that_do_not_answer_add_nothing():
+    answers = [gate(pod()), GateAnswer("dead", None, "no answer")]
+
+    assert status_sum.queued(answers) == 3
+    assert len(status_sum.pods(answers)) == 1
+    assert status_sum.pods([GateAnswer("dead", None)]) == []
+
+
+def test_the_share_shown_is_the_largest_that_a_gate_applies():
+    answers = [gate(shedPercent=0), gate(shedPercent=12.5)]
+    assert status_sum.largest_share(answers, "shedPercent") == 12.5
+    assert status_sum.largest_share([], "shedPercent") == 0
+
+
+def test_a_resource_that_has_no_status_yet_is_shown_as_unknown():
+    resource = {"metadata": {"name": "qwen", "namespace": "chat"}}
+    told = status.document(Found(resource, [gate(pod("b"), pod("a"))]))
+
+    assert (told["ready"], told["address"]) == ("Unknown", None)
+    assert [entry["name"] for entry in told["pods"]] == ["a", "b"]
