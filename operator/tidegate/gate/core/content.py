@@ -39,12 +39,15 @@ def of(document: Document, surface: Surface, most_prompts: int) -> Content:
     content = Content()
     if surface is Surface.RESPONSES:
         _add_responses(document, content)
+    elif surface is Surface.COMPLETIONS:
+        _add_prompts(document, "prompt", most_prompts, content)
     elif surface is Surface.CHAT or "messages" in document:
         _add_chat(document, content)
-    elif surface is Surface.EMBEDDINGS:
-        _add_prompts(document, "input", max(most_prompts, _EMBEDDING_INPUTS), content)
-    else:
+    elif surface is Surface.TOKENIZE:
         _add_prompts(document, "prompt", most_prompts, content)
+    if surface is Surface.EMBEDDINGS and ("input" in document or not content.messages):
+        # Of a body with both, an engine takes one: which, is not for the gate to know.
+        _add_prompts(document, "input", max(most_prompts, _EMBEDDING_INPUTS), content)
     return content
 
 
@@ -90,6 +93,7 @@ def _add_responses(document: Document, content: Content) -> None:
     if not asked or type(asked) not in (str, list):
         raise faults.bad_request("input must be text or a list of items, not empty.", "input")
     _add_tools(document, content)
+    content.texts += _texts(document.get("previous_input_messages"))
     if type(document.get("instructions")) is str:
         content.messages += 1
         content.texts.append(document["instructions"])
@@ -108,8 +112,8 @@ def _add_responses(document: Document, content: Content) -> None:
 
 
 def _add_tools(document: Document, content: Content) -> None:
-    """Add the tools' descriptions: templates write them before the first message."""
-    for name in ("tools", "functions"):
+    """Add what templates write before the first message: descriptions of tools, documents."""
+    for name in ("tools", "functions", "documents"):
         if document.get(name):
             content.texts.append(orjson.dumps(document[name]).decode())
 

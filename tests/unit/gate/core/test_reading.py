@@ -234,6 +234,19 @@ def test_conversations_can_be_embedded(nest):
     assert ask.characters == 5 * ask.messages
 
 
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (completion(prompt="x" * 900, messages=chat()["messages"]), COMPLETIONS),
+        ({"input": "x" * 900, "messages": chat()["messages"]}, EMBEDDINGS),
+        (chat(documents=[{"title": "t", "text": "x" * 900}]), CHAT),
+        ({"input": "Hi", "previous_input_messages": [{"content": "x" * 900}]}, RESPONSES),
+    ],
+)
+def test_nothing_that_an_engine_may_read_goes_uncounted(document, path):
+    assert asked(document, path).characters >= 900
+
+
 def test_tokenizing_takes_no_kv_cache():
     ask = asked({"prompt": "x" * 100_000}, TOKENIZE)
 
@@ -510,12 +523,12 @@ def test_the_estimate_learns_from_what_engines_count():
 
 def test_what_was_cut_or_counted_exactly_teaches_nothing():
     learning = reader()
-    for document in (
-        {"prompt": "word " * 500, "truncate_prompt_tokens": 10},
-        {"prompt": [5] * 100},
-        {"prompt": ["word " * 50, [5] * 100]},
-        chat(truncate_prompt_tokens=10),
+    for document, path in (
+        ({"prompt": "word " * 500, "truncate_prompt_tokens": 10}, COMPLETIONS),
+        ({"prompt": [5] * 100}, COMPLETIONS),
+        ({"prompt": ["word " * 50, [5] * 100]}, COMPLETIONS),
+        (chat(truncate_prompt_tokens=10), CHAT),
     ):
-        learning.learn(asked(document, COMPLETIONS, learning), Usage(999, 1))
+        learning.learn(asked(document, path, learning), Usage(999, 1))
 
     assert learning.estimate_error() is None
