@@ -1,0 +1,150 @@
+"""Prefill and decode in two pools, and second tries."""
+
+import pytest
+from tests.unit.gate.core import doubles
+
+from tidegate.api.gate_config import Limits, RevisionConfig, SliceConfig, Slo
+from tidegate.gate.exchange import Outcome, Refusal, Seat, Surface, Usage, Why
+
+
+def pair_gate(pods=2, **settings):
+    return doubles.Gate(doubles.config(pair=True, **{"speed": 1e6, **settings}), pods=pods)
+
+
+def test_both_pods_are_reserved_for_their_time():
+    gate = pair_gate(pods=1)
+    seat = gate.seat(160, 64)
+    assert (seat.pod.name, seat.prefill.name) == ("d0", "p0")
+    assert (gate.book("p0").reserved_tokens, gate.book("d0").reserved_tokens) == (160, 224)
+    gate.core.prefilled(seat, gate.now)
+    assert (gate.book("p0").reserved_tokens, gate.book("d0").reserved_tokens) == (0, 224)
+    gate.core.first_token(seat, gate.now)
+    gate.end(seat, Outcome.FINISHED, Usage(160, 64))
+    assert gate.book("d0").reserved_tokens == 0
+
+
+def test_time_is_the_prefill_pools_and_room_the_decode_pools():
+    slo = Slo(time_to_first_token="1s")
+    gate = pair_gate(pods=1, speed=1000.0, slo=slo, limits=Limits(max_queue=0))
+    seats = [gate.seat(400, 16)]
+    assert gate.ask(700, 16)[0].why is Why.TTFT_SLO
+    gate.core.prefilled(seats[0], gate.now)
+    seats.append(gate.seat(700, 16))
+    gate.core.prefilled(seats[1], gate.now)
+    assert gate.ask(700, 16)[0].why is Why.KV_BUDGET  # decode holds 1,132 tokens of 1,600
+
+
+def test_a_pair_is_of_one_revision():
+    first = doubles.config(pair=True).slices
+    second = [
+        SliceConfig(**{**part.model_dump(), "name": f"{part.name}-r2", "revision": "r2"})
+        for part in first
+    ]
+    revisions = [RevisionConfig(name="r1", weight=50), RevisionConfig(name="r2", weight=50)]
+    gate = pair_gate(slices=[*first, *second], revisions=revisions)
+    for pool in ("prefill", "decode"):
+        names = {"r1": f"{pool}-1", "r2": f"{pool}-2"}
+        pods = [doubles.pod(name, pool, revision=r) for r, name in names.items()]
+        gate.core.endpoints(pool, pods, gate.now)
+    for _ in range(6):
+        seat = gate.seat(400, 16)
+        assert seat.pod.revision == seat.prefill.revision
+
+
+@pytest.mark.parametrize("surface", [Surface.TOKENIZE, Surface.EMBEDDINGS])
+def test_what_makes_no_answer_takes_one_step(surface):
+    seat = pair_gate().seat(100, 0, surface=surface)
+    assert seat.prefill is None
+    assert seat.pod.pool == "decode"
+
+
+@pytest.mark.parametrize(
+    ("may_prefill", "missing", "expected"),
+    [
+        (False, "prefill", Why.NO_PREFILL),
+        (False, "decode", Why.NO_DECODE),
+        (True, "decode", Why.NO_DECODE),
+    ],
+)
+def test_half_a_pair_serves_nobody(may_prefill, missing, expected):
+    gate = pair_gate(decode_may_prefill=may_prefill)
+    gate.core.endpoints(missing, [], gate.now)
+    (refusal,) = gate.ask()
+    assert (refusal.status, refusal.why) == (503, expected)
+    assert 1 <= refusal.retry_after_seconds <= 60
+
+
+def test_without_prefill_pods_decode_prefills_for_itself_if_it_may():
+    gate = pair_gate()
+    gate.core.endpoints("prefill", [], gate.now)
+    seat = gate.seat(100)
+    assert seat.prefill is None
+    assert gate.book(seat.pod.name).prefill_backlog_tokens == 100
+
+
+def test_a_failed_prefill_is_tried_on_one_other_pod_and_then_done_by_decode():
+    gate = pair_gate(pods=3)
+    seat = gate.seat(100)
+    second = gate.core.again(seat, seat.prefill, Outcome.ENGINE_FAILED, gate.now)
+    assert second.pod == seat.pod
+    assert second.prefill not in (seat.prefill, None)
+    third = gate.core.again(second, second.prefill, Outcome.ENGINE_FAILED, gate.now)
+    assert (third.pod, third.prefill) == (seat.pod, None)
+
+
+def test_or_it_is_not_served_where_decode_may_not_prefill():
+    gate = pair_gate(decode_may_prefill=False)
+    seat = gate.seat(100)
+    second = gate.core.again(seat, seat.prefill, Outcome.ENGINE_FAILED, gate.now)
+    refusal = gate.core.again(second, second.prefill, Outcome.ENGINE_FAILED, gate.now)
+    assert (refusal.status, refusal.why) == (503, Why.NO_PREFILL)
+
+
+class TestAgain:
+    def test_never_on_a_pod_that_failed_the_request(self):
+        gate = doubles.Gate(pods=3)
+        seat, seen = gate.seat(100), []
+        while isinstance(seat, Seat):
+            assert seat.pod.name not in seen
+            seen.append(seat.pod.name)
+            seat = gate.core.again(seat, seat.pod, Outcome.UNREACHABLE, gate.now)
+        assert len(seen) == 3
+        assert (seat.status, seat.why) == (502, Why.ENGINE_ERROR)
+        assert [told for told in gate.choice.told if told[0] == "failed"] == [
+            ("failed", name) for name in seen
+        ]
+
+    def test_within_the_budget_of_retries(self):
+        gate = doubles.Gate(doubles.config(blocks=10_000, speed=1e6, seqs=1000), pods=2)
+        answers = []
+        for _ in range(50):
+            seat = gate.seat(16, 16)
+            answers.append(gate.core.again(seat, seat.pod, Outcome.ENGINE_FAILED, gate.now))
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        assert len(answers) - len(refused) == 10  # 20 %
+        assert {refusal.why for refusal in refused} == {Why.ENGINE_ERROR}
+
+    def test_a_full_engine_is_no_failure_and_its_client_may_come_back(self):
+        gate = doubles.Gate(pods=1)
+        seat = gate.seat(100)
+        refusal = gate.core.again(seat, seat.pod, Outcome.ENGINE_FULL, gate.now)
+        assert (refusal.status, refusal.why) == (429, Why.KV_BUDGET)
+        assert refusal.retry_after_seconds >= 1
+        assert gate.choice.told == []
+
+    def test_the_old_seat_is_given_back_and_the_wait_goes_on_counting(self):
+        gate = doubles.Gate(pods=2)
+        seat = gate.seat(100)
+        gate.now += 1.0
+        fresh = gate.core.again(seat, seat.pod, Outcome.ENGINE_FAILED, gate.now)
+        assert gate.book(seat.pod.name).seated == 0
+        assert (fresh.asked_at, fresh.admitted_at) == (0.0, 1.0)
+        gate.end(seat, Outcome.FINISHED)
+        assert gate.book(fresh.pod.name).seated == 1
+
+    def test_a_seat_that_has_ended_is_not_had_again(self):
+        gate = doubles.Gate(pods=2)
+        seat = gate.seat(100)
+        gate.end(seat, Outcome.CLIENT_GONE)
+        assert gate.core.again(seat, seat.pod, Outcome.UNREACHABLE, gate.now).status == 502
+        assert [page.seated for page in gate.view().pods] == [0, 0]

@@ -1,0 +1,215 @@
+"""What is measured of pods and answers, and what is made of it."""
+
+import pytest
+from tests.unit.gate.core import doubles
+
+from tidegate.api.gate_config import KVGroup, Slo
+from tidegate.gate.core.blocks import BlockRule
+from tidegate.gate.core.correction import Correction
+from tidegate.gate.core.lengths import FIRST_GUESS_TOKENS, Lengths
+from tidegate.gate.core.objectives import Objectives
+from tidegate.gate.core.speeds import PrefillSpeed, Stay, TimePerToken
+from tidegate.gate.exchange import Scrape, Surface
+
+
+@pytest.mark.parametrize(
+    ("groups", "tokens", "blocks"),
+    [
+        ([(16, None, 0)], 0, 0),
+        ([(16, None, 0)], 1, 1),
+        ([(16, None, 0)], 16, 1),
+        ([(16, None, 0)], 17, 2),
+        ([(16, None, 1)], 17, 3),
+        ([(16, 64, 1)], 1000, 5),
+        ([(16, 64, 1), (32, None, 0)], 1000, 5 + 32),
+        ([(4096, 0, 2), (16, None, 0)], 100, 2 + 7),
+    ],
+)
+def test_blocks_follow_the_engines_rule(groups, tokens, blocks):
+    rule = BlockRule([KVGroup(block_tokens=b, cap_tokens=c, extra_blocks=e) for b, c, e in groups])
+    assert rule.of(tokens) == blocks
+
+
+class TestPrefillSpeed:
+    def test_is_tokens_per_second_in_which_any_prompt_waited(self):
+        speed = PrefillSpeed()
+        for start in (0.0, 100.0, 200.0):  # a hundred seconds of rest between them count nothing
+            speed.began(start)
+            speed.reached(300, start + 0.1)
+            speed.reached(300, start + 0.2)
+            speed.rested()
+        assert speed.per_second == pytest.approx(3000)
+
+    def test_is_the_plans_until_it_is_measured(self):
+        speed = PrefillSpeed()
+        assert speed.per_second is None
+        speed.guess(1000.0)
+        assert speed.per_second == 1000.0
+        speed.began(0.0)
+        for tenth in range(1, 600):
+            speed.reached(50, tenth / 10)
+        assert speed.per_second == pytest.approx(500, rel=0.02)
+        speed.guess(1000.0)
+        assert speed.per_second == pytest.approx(500, rel=0.02)
+
+
+class TestTimePerToken:
+    def test_is_a_line_over_those_that_run(self):
+        pace = TimePerToken()
+        for _ in range(20):
+            for running in range(1, 40):
+                pace.add(running, 0.02 + 0.001 * running)
+        assert pace.at(20) == pytest.approx(0.040, rel=0.05)
+        assert pace.at(60) == pytest.approx(0.080, rel=0.05)
+
+    def test_is_unknown_before_enough_was_seen(self):
+        pace = TimePerToken()
+        for _ in range(15):
+            pace.add(1, 0.01)
+        assert pace.at(5) is None
+
+    def test_more_that_run_are_never_predicted_to_be_faster(self):
+        pace = TimePerToken()
+        for running in range(1, 60):
+            pace.add(running, 1.0 / running)
+        assert pace.at(50) <= pace.at(60)
+
+
+def test_a_stay_is_unknown_before_the_first_end():
+    stay = Stay()
+    assert stay.seconds is None
+    stay.add(2.0)
+    stay.add(4.0)
+    assert stay.seconds == 3.0
+
+
+class TestLengths:
+    def test_no_answer_is_expected_to_exceed_its_limit(self):
+        assert Lengths().expected(doubles.ask(limit=50)) == 50
+        assert Lengths().expected(doubles.ask(limit=32_000)) == FIRST_GUESS_TOKENS
+        assert Lengths().expected(doubles.ask(limit=50, surface=Surface.EMBEDDINGS)) == 0
+
+    def test_long_prompts_with_short_answers_are_told_from_short_ones_with_long(self):
+        lengths = Lengths()
+        long, short = doubles.ask(5000, 4000), doubles.ask(50, 4000)
+        for _ in range(10):
+            lengths.learn(long, 60)
+            lengths.learn(short, 400)
+        assert (lengths.expected(long), lengths.expected(short)) == (60, 400)
+
+    def test_a_change_of_the_traffic_is_followed(self):
+        lengths = Lengths()
+        for tokens in [1000] * 200 + [50] * 130:
+            lengths.learn(doubles.ask(100, 4000), tokens)
+        assert lengths.expected(doubles.ask(100, 4000)) == 50
+
+    @pytest.mark.parametrize(
+        ("made", "expected"),
+        [(0, 100), (40, 100), (80, 130), (500, 550), (990, 1000), (1000, 1000)],
+    )
+    def test_who_runs_on_is_expected_to_go_on_for_half_of_the_mean(self, made, expected):
+        asked = doubles.ask(100, 1000)
+        assert Lengths().expected_of(asked, 100, made) == expected
+
+
+class TestObjectives:
+    def test_declared_ones_hold(self):
+        objectives = Objectives()
+        objectives.declare(Slo(time_to_first_token="2s", time_per_output_token="50ms"))
+        assert (objectives.ttft_seconds, objectives.tpot_seconds) == (2.0, 0.05)
+
+    def test_nothing_is_known_at_first(self):
+        objectives = Objectives()
+        objectives.settle(None)
+        assert objectives.ttft_seconds is None
+        assert objectives.tpot_seconds is None
+        assert objectives.allowed_ttft(1.0) is None
+
+    def test_they_are_multiples_of_what_idle_pods_did(self):
+        objectives = Objectives()
+        for _ in range(9):
+            objectives.first_token(100, 0.2, 0.0, was_idle=True)
+            objectives.unloaded_tpot(0.01)
+        objectives.settle(500.0)
+        assert objectives.ttft_seconds == pytest.approx(1.0)
+        assert objectives.tpot_seconds == pytest.approx(0.03)
+
+    def test_without_idle_pods_the_median_prompt_is_taken_at_the_speed_of_prefill(self):
+        objectives = Objectives()
+        for prompt in (10, 100, 4000):
+            objectives.first_token(prompt, 3.0, 0.0, was_idle=False)
+        objectives.settle(500.0)
+        assert objectives.ttft_seconds == pytest.approx(5 * 100 / 500)
+
+    def test_late_answers_widen_the_margin_and_timely_ones_close_it(self):
+        objectives = Objectives()
+        objectives.declare(Slo(time_to_first_token="1s"))
+        for _ in range(5):
+            objectives.first_token(10, 0.8, 0.3, was_idle=False)
+        assert objectives.ttft_seconds == pytest.approx(0.9)
+        for _ in range(600):
+            objectives.first_token(10, 0.1, 0.0, was_idle=False)
+        assert objectives.ttft_seconds == pytest.approx(1.0)
+        for _ in range(600):
+            objectives.first_token(10, 9.0, 0.0, was_idle=False)
+        assert objectives.ttft_seconds == pytest.approx(0.5)
+
+    def test_a_prompt_that_is_late_even_alone_may_wait_a_little(self):
+        objectives = Objectives()
+        objectives.declare(Slo(time_to_first_token="1s"))
+        assert objectives.allowed_ttft(0.2) == 1.0
+        assert objectives.allowed_ttft(5.0) == 5.25
+
+
+class TestCorrection:
+    def scrape(self, correction, usages, known=50, start=0.0):
+        for number, usage in enumerate(usages):
+            at = start + number / 2
+            correction.observe(Scrape(at=at, kv_usage=usage, num_gpu_blocks=101), known)
+
+    def test_only_what_three_scrapes_agree_on_is_believed(self):
+        correction = Correction()
+        self.scrape(correction, [0.9, 0.9])
+        assert correction.unseen == 0
+        self.scrape(correction, [0.8], start=1.0)
+        assert correction.unseen == 30
+
+    def test_less_than_the_ledger_knows_changes_nothing(self):
+        correction = Correction()
+        self.scrape(correction, [0.1, 0.1, 0.1, 0.1])
+        assert correction.unseen == 0
+
+    def test_it_recovers(self):
+        correction = Correction()
+        self.scrape(correction, [0.9] * 3)
+        self.scrape(correction, [0.4] * 8, start=1.5)
+        assert correction.unseen == 0
+
+    @pytest.mark.parametrize("usage", [float("nan"), float("inf"), -0.1, 1.5, None])
+    def test_what_cannot_be_is_not_known(self, usage):
+        correction = Correction()
+        self.scrape(correction, [usage] * 6)
+        assert correction.unseen == 0
+
+    def test_a_pod_that_is_not_scraped_any_more_is_judged_by_the_ledger_alone(self):
+        correction = Correction()
+        self.scrape(correction, [0.9] * 3)
+        assert not correction.expire(2.0)
+        assert correction.unseen == 40
+        assert correction.expire(4.0)
+        assert correction.unseen == 0
+        assert correction.blocks == 100  # its size does not change
+
+    def test_never_more_than_half_of_a_pod_is_taken_away(self):
+        correction = Correction()
+        self.scrape(correction, [1.0] * 5, known=0)
+        assert correction.unseen == 50
+
+    def test_preemptions_make_careful_for_a_while(self):
+        correction = Correction()
+        for number, preemptions in enumerate([5.0, 5.0, 7.0, 9.0]):
+            correction.observe(Scrape(at=number / 2, preemptions=preemptions), 0)
+        assert correction.caution == pytest.approx(2.25)
+        for number in range(4, 100):
+            correction.observe(Scrape(at=number / 2, preemptions=9.0), 0)
+        assert correction.caution == 1.0
