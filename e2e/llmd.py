@@ -97,6 +97,12 @@ class Llmd:
         )
         return self.status
 
+    @property
+    def address(self) -> str:
+        """Where clients outside of the cluster's DNS reach its gates, on the local cluster."""
+        service = self.kube.get("services", self.namespace, self.name)
+        return f"http://{service['spec']['clusterIP']}"
+
     # what runs
 
     def pods(self, pool: str = "") -> list[Document]:

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class Proof:
         prompt_tokens: length of the prompt.
         text: what the pair answered.
         text_alone: what the prefill engine answered without a transfer.
-        transfer: the `kv_transfer_params` that went from one to the other.
+        transfer: the `kv_transfer_params` that went from one to the other; a gate keeps them.
         by_source: by how much the decode engine's counters of prompt tokens rose.
     """
 
@@ -99,6 +99,33 @@ def prove(prefill_url: str, decode_url: str, model: str, prompt_tokens: int = 70
 
     No one else may use the decode engine meanwhile: its counters are compared before and after.
     """
+
+    def both_steps(body: Body) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        transfer = prefill(prefill_url, body)
+        return complete(decode_url, {**body, "kv_transfer_params": transfer}), transfer
+
+    return _prove(both_steps, prefill_url, decode_url, model, prompt_tokens)
+
+
+def prove_by_gate(
+    gate_url: str, prefill_url: str, decode_url: str, model: str, prompt_tokens: int = 700
+) -> Proof:
+    """Send one request to a gate, as a client does, and count where the decode engine's came from.
+
+    No one else may use the decode engine meanwhile: its counters are compared before and after.
+    """
+    return _prove(
+        lambda body: (complete(gate_url, body), {}), prefill_url, decode_url, model, prompt_tokens
+    )
+
+
+def _prove(
+    send: Callable[[Body], tuple[dict[str, Any], Mapping[str, Any]]],
+    alone_url: str,
+    decode_url: str,
+    model: str,
+    prompt_tokens: int,
+) -> Proof:
     body = {
         "model": model,
         "prompt": fresh_prompt(prompt_tokens),
@@ -107,11 +134,10 @@ def prove(prefill_url: str, decode_url: str, model: str, prompt_tokens: int = 70
         "ignore_eos": True,
     }
     before = tokens_by_source(decode_url)
-    transfer = prefill(prefill_url, body)
-    answer = complete(decode_url, {**body, "kv_transfer_params": transfer})
+    answer, transfer = send(body)
     after = _counted(decode_url, sum(before.values()) + prompt_tokens)
     by_source = {source: after[source] - before[source] for source in SOURCES}
-    alone = complete(prefill_url, body)
+    alone = complete(alone_url, body)
     return Proof(prompt_tokens, _text(answer), _text(alone), transfer, by_source)
 
 

@@ -4,9 +4,12 @@ One after the other, so that no more than two engines share the machine.
 """
 
 import contextlib
+import json
 import re
+import subprocess
 from pathlib import Path
 
+import openai
 import pytest
 from e2e import llmd
 from e2e.double import compare
@@ -67,6 +70,32 @@ def test_unified_answers_a_completion(kube, unified):
     assert answer["choices"][0]["text"].strip()
 
 
+def test_the_official_client_talks_to_the_unified_example(local, unified):
+    client = openai.OpenAI(base_url=f"{unified.address}/v1", api_key="none")
+
+    whole = client.completions.create(**PROMPT)
+    *chunks, last = client.completions.create(**PROMPT, stream=True)
+
+    assert whole.usage.completion_tokens == 8
+    assert "".join(c.choices[0].text for c in (*chunks, last)) == whole.choices[0].text
+    assert last.choices[0].finish_reason == "length"
+    assert [model.id for model in client.models.list()] == [MODEL]
+
+
+def test_curl_streams_from_the_unified_example(local, unified):
+    words = ("curl", "-sSN", "--max-time", "60", f"{unified.address}/v1/completions")
+    asked = json.dumps({**PROMPT, "stream": True})
+
+    done = subprocess.run(
+        [*words, "-H", "Content-Type: application/json", "-d", asked],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.rstrip().endswith("data: [DONE]")
+
+
 def test_unified_has_the_kv_cache_that_the_plan_says(kube, unified):
     (pod,) = unified.pods()
     (planned,) = unified.status["plan"]
@@ -106,7 +135,7 @@ def test_mixed_classes_have_the_numbers_of_their_class(kube, unified, shared_nam
         assert plans == {}, "one pod on each class"
 
 
-def test_prefill_decode_moves_the_prompt_between_the_nodes(kube, shared_namespace):
+def test_prefill_decode_moves_the_prompt_between_the_nodes(local, kube, shared_namespace):
     with applied(kube, shared_namespace, "prefill-decode.yaml") as deployment:
         (prefill,), (decode,) = deployment.pods("prefill"), deployment.pods("decode")
         assert node_of(prefill) != node_of(decode)
@@ -118,6 +147,12 @@ def test_prefill_decode_moves_the_prompt_between_the_nodes(kube, shared_namespac
 
         assert all(proof.moved_all for proof in proofs), [proof.by_source for proof in proofs]
         assert [proof.text for proof in proofs] == [proof.text_alone for proof in proofs]
+
+        urls = deployment.address, kube.pod_url(prefill), kube.pod_url(decode)
+        by_gate = [pair.prove_by_gate(*urls, MODEL) for _ in range(3)]
+
+        assert all(proof.moved_all for proof in by_gate), [proof.by_source for proof in by_gate]
+        assert [proof.text for proof in by_gate] == [proof.text_alone for proof in by_gate]
 
 
 def measured(kube, pod):

@@ -39,14 +39,8 @@ def mode(request):
     return request.param
 
 
-def address(deployment):
-    """The Service's own address, for clients outside of the cluster's DNS."""
-    service = deployment.kube.get("services", deployment.namespace, deployment.name)
-    return f"http://{service['spec']['clusterIP']}"
-
-
 def client(deployment, **options):
-    return openai.OpenAI(base_url=f"{address(deployment)}/v1", api_key="none", **options)
+    return openai.OpenAI(base_url=f"{deployment.address}/v1", api_key="none", **options)
 
 
 def curl(*words):
@@ -175,7 +169,7 @@ def test_a_cancelled_stream_gives_its_tokens_back(local, deployments, mode):
 
 
 def test_curl_completes_and_streams(local, deployments, mode):
-    url = f"{address(deployments[mode])}/v1/completions"
+    url = f"{deployments[mode].address}/v1/completions"
     asked = {"model": MODEL, "prompt": " hello" * 10, "max_tokens": 4}
     words = (url, "-H", "Content-Type: application/json", "-d")
 
@@ -189,7 +183,7 @@ def test_curl_completes_and_streams(local, deployments, mode):
 
 
 def test_curl_keeps_its_connection_over_several_requests(local, deployments):
-    url = f"{address(deployments['unified'])}/v1/models"
+    url = f"{deployments['unified'].address}/v1/models"
 
     told = curl("-v", "--stderr", "-", url, url, url)
 
@@ -248,7 +242,7 @@ def test_a_pair_is_available_once_a_request_went_through_it(deployments):
 def test_an_update_of_the_engines_loses_no_request(local, deployments):
     deployment = deployments["unified"]
     before = {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
-    with Clients(address(deployment), 4) as clients:
+    with Clients(deployment.address, 4) as clients:
         deployment.patch({"engine": {"env": env(DOUBLE_STEP_SECONDS=0.02)}})
         deployment.wait_settled(150)
         after = {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
@@ -261,7 +255,7 @@ def test_an_update_of_the_engines_loses_no_request(local, deployments):
 def test_a_gate_that_is_taken_away_is_missed_by_nobody(local, kube, deployments):
     deployment = deployments["unified"]
     gone, _ = deployment.gates()
-    with Clients(address(deployment), 4) as clients:
+    with Clients(deployment.address, 4) as clients:
         clients.wait_for(20)
         kube.kubectl("delete", "pod", gone["metadata"]["name"], "-n", deployment.namespace)
         wait_until(
