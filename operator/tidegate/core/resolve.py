@@ -17,6 +17,8 @@ from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
+from tidegate.core.command_line import graph_flags, serve
+from tidegate.core.render import extra_args
 from tidegate.errors import Refused
 from tidegate.facts import engines, models
 from tidegate.facts.engines import Engine
@@ -61,6 +63,8 @@ def engine_config(
         default.max_num_batched_tokens, asked.chunked_prefill, seqs, longest
     )
     _check_batch(asked, seqs, batched, longest)
+    further = _further_flags(asked, engine)
+    graphs = graph_flags.read(further)
     return EngineConfig(
         version=engine.version,
         max_model_len=longest,
@@ -74,11 +78,28 @@ def engine_config(
         tensor_parallel=pool.tensor_parallel,
         pipeline_parallel=pool.pipeline_parallel,
         prefix_caching=asked.prefix_caching,
-        enforce_eager=asked.enforce_eager,
+        expert_parallel=further.get("enable-expert-parallel", False),
+        async_scheduling=further.get("async-scheduling"),
+        enforce_eager=asked.enforce_eager or graphs.enforce_eager,
+        capture_sizes=graphs.sizes,
+        largest_capture_size=graphs.largest,
+        graph_mode=graphs.mode,
+        language_only=further.get("language-model-only", False),
         enable_chunked_prefill=asked.chunked_prefill,
         attention_backend=asked.attention_backend,
         speculative=_speculative(asked.speculative),
     )
+
+
+def _further_flags(asked: EngineSpec, engine: Engine) -> Mapping[str, Any]:
+    """Return what `extraArgs` set; nothing where they are refused, which the checks say."""
+    if not asked.extra_args:
+        return {}
+    try:
+        words = extra_args.normalised(asked.extra_args, engine)
+        return serve.read(words, engine).arguments
+    except Refused:
+        return {}
 
 
 def max_model_len(asked: EngineSpec, model: ModelShape) -> int:

@@ -3,11 +3,13 @@
 import pytest
 
 from tidegate.api.engine_spec import EngineSpec
+from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import resolve
 from tidegate.core.budget import shape
+from tidegate.core.render import extra_args
 from tidegate.errors import Refused
-from tidegate.facts import models
+from tidegate.facts import gpus, models
 
 
 def engine(**fields):
@@ -42,3 +44,71 @@ def test_a_length_that_the_config_never_states_bounds_nothing_and_must_be_given(
 def test_a_length_that_the_config_states_is_a_bound():
     with pytest.raises(Refused, match="40960 tokens"):
         resolve.max_model_len(engine(maxModelLen=100_000), qwen())
+
+
+def deployment(*extra_args, **engine_fields):
+    return LLMDeploymentSpec.model_validate(
+        {
+            "model": {"id": "Qwen/Qwen3-30B-A3B"},
+            "engine": {
+                "image": "vllm/vllm-openai:v0.32.0",
+                "extraArgs": list(extra_args),
+                **engine_fields,
+            },
+            "pools": {"unified": {"tensorParallel": 2}},
+        }
+    )
+
+
+def flags_of(*extra_args, **engine_fields):
+    spec = deployment(*extra_args, **engine_fields)
+    model = shape.read(models.find(spec.model.id).config)
+    card = gpus.find("NVIDIA-H100-80GB-HBM3", None)
+    return resolve.engine_config(
+        spec, spec.pools.unified, model, card, resolve.engine_of(spec.engine)
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra_args", "field", "value"),
+    [
+        (["--enable-expert-parallel"], "expert_parallel", True),
+        (["-ep"], "expert_parallel", True),
+        (["--no-async-scheduling"], "async_scheduling", False),
+        (["--cudagraph-capture-sizes", "1", "2", "16"], "capture_sizes", (1, 2, 16)),
+        (["--max-cudagraph-capture-size=64"], "largest_capture_size", 64),
+        (["--compilation-config.cudagraph_mode=NONE"], "enforce_eager", True),
+        (['--compilation-config={"cudagraph_mode": "PIECEWISE"}'], "graph_mode", "PIECEWISE"),
+        (["-O0"], "enforce_eager", True),
+        (["--language-model-only"], "language_only", True),
+    ],
+)
+def test_extra_arguments_that_change_memory_reach_the_sizing(extra_args, field, value):
+    assert getattr(flags_of(*extra_args), field) == value
+    assert getattr(flags_of(), field) != value
+
+
+def test_extra_arguments_that_are_refused_change_nothing():
+    assert flags_of("--enable-expert-parallel", "--no-such-flag") == flags_of()
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--data-parallel-size=2",
+        "--decode-context-parallel-size=2",
+        "--load-format=dummy",
+        "--mamba-block-size=64",
+        "--mamba-cache-dtype=float32",
+        "--mamba-ssm-cache-dtype=float32",
+        "--disable-hybrid-kv-cache-manager",
+        "--num-gpu-blocks-override=100",
+        "--enforce-eager",
+    ],
+)
+def test_other_arguments_that_change_memory_are_refused(argument):
+    asked = deployment(argument).engine
+    with pytest.raises(Refused) as refused:
+        extra_args.normalised(asked.extra_args, resolve.engine_of(asked))
+
+    assert argument.partition("=")[0] in refused.value.message

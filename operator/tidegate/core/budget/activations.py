@@ -40,7 +40,7 @@ def of(
         peak(copies.high, sampler.high),
         source,
     )
-    return figure if shape.vision is None else figure + _encoder()
+    return figure if shape.vision is None or engine.language_only else figure + _encoder()
 
 
 def _inside(layer: Layer, hidden: int, engine: EngineConfig) -> int:

@@ -69,10 +69,11 @@ def _of_index(found: Checkpoint, shape: ModelShape, engine: EngineConfig, dtype:
     text_bytes, tower_bytes = _loaded(found, shape, engine, dtype)
     is_plain = shape.quantization is None and engine.quantization is None
     if gpus == 1 and is_plain and not found.has_draft:
-        return exact(text_bytes + tower_bytes + round(_added(shape, engine, dtype)[0]), _INDEX)
+        likely = text_bytes + round(_added(shape, engine, dtype)[0])
+        return _with_tower(exact(likely, _INDEX), tower_bytes, engine)
     term = "weights_plain" if is_plain else "weights_quantized"
-    likely, source = text_bytes * share, f"{_INDEX}, divided by config.json"
-    text = bands.spread(lambda value: likely * value(term), source)
+    divided, source = text_bytes * share, f"{_INDEX}, divided by config.json"
+    text = bands.spread(lambda value: divided * value(term), source)
     return _with_tower(text, tower_bytes, engine)
 
 
@@ -129,6 +130,8 @@ def _absorbed(layer: Layer, shape: ModelShape, engine: EngineConfig) -> float:
 
 def _with_tower(text: Figure, tower_bytes: int, engine: EngineConfig) -> Figure:
     """Add a tower: models divide theirs, or every GPU holds all of it."""
+    if engine.language_only:
+        return text
     least = tower_bytes // engine.tensor_parallel
     if least == tower_bytes:
         return replace(text + exact(tower_bytes), source=text.source)

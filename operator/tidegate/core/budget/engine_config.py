@@ -29,6 +29,9 @@ class EngineConfig:
     keeps all layers with a sliding window in the model's dtype. `block_size`, `mamba_block_size`
     and `attention_backend` are None where the engine chooses; `async_scheduling` None is the
     engine's default. `hybrid_kv_cache` False gives every layer blocks for all tokens.
+    `capture_sizes` are the batches, in tokens, that CUDA graphs are captured for, or all up to
+    `largest_capture_size`, and `graph_mode` which graphs; the engine's own where None. With
+    `language_only` the tower of a multimodal model is not loaded.
     """
 
     version: str
@@ -53,6 +56,10 @@ class EngineConfig:
     prefix_caching: bool = True
     enable_chunked_prefill: bool = True
     enforce_eager: bool = False
+    capture_sizes: tuple[int, ...] | None = None
+    largest_capture_size: int | None = None
+    graph_mode: str | None = None
+    language_only: bool = False
     attention_backend: str | None = None
     async_scheduling: bool | None = None
     num_gpu_blocks_override: int | None = None

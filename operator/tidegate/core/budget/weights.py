@@ -36,7 +36,7 @@ def of(
     is_quantized = arithmetic.quantization_of(shape, engine) is not None
     term = "weights_quantized" if is_quantized else "weights_plain"
     text = bands.spread(lambda value: likely * value(term), f"config.json, {dtype}")
-    vision = _vision(shape, dtype)
+    vision = None if engine.language_only else _vision(shape, dtype)
     return text if vision is None else text + vision
 
 

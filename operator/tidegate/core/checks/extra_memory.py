@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from tidegate.api.reasons import Reason
 from tidegate.core.budget import parallelism
 from tidegate.core.budget.feed_forward import Dense
-from tidegate.core.budget.mixers import Attention
 from tidegate.core.budget.shape import Layer, element_bytes
 from tidegate.core.checks import nearest
 from tidegate.core.checks.subject import Slice
@@ -16,19 +15,15 @@ from tidegate.errors import Refused
 _LORA = "--enable-lora"
 _CEILING = "spec.budget.kvCache"
 _TAKES: Mapping[str, str] = {
-    "--compilation-config": "may capture other CUDA graphs",
-    "--cudagraph-capture-sizes": "captures other CUDA graphs",
+    "--compilation-config": "may change more than CUDA graphs' mode and sizes, which are counted",
     "--enable-dbo": "runs two batches at once, each with its activations",
     "--enable-eplb": "keeps copies of experts",
-    "--enable-expert-parallel": "divides experts in another way",
     "--limit-mm-per-prompt": "changes the peak of the encoder",
-    "--max-cudagraph-capture-size": "captures other CUDA graphs",
     "--mm-encoder-tp-mode": "keeps the encoder whole on every GPU",
     "--mm-processor-kwargs": "changes the peak of the encoder",
     "--performance-mode": "changes batch limits",
     "--skip-mm-profiling": "leaves the encoder out of the engine's own count",
 }
-_SYNCHRONOUS = "--no-async-scheduling"
 _LORA_DEFAULTS = {"--max-loras": 1, "--max-lora-rank": 16}
 
 
@@ -36,8 +31,6 @@ def extra_args_take_memory(at: Slice) -> Verdict | None:
     """Some are known: adapters by arithmetic, others by what they do."""
     given = _given(at)
     found = [f"{flag} {_TAKES[flag]}" for flag in given if flag in _TAKES]
-    if _SYNCHRONOUS in given and _has_windows(at):
-        found.append(f"{_SYNCHRONOUS} keeps fewer tokens of a window")
     lora_bytes = _lora_bytes(at, given) if _LORA in given else None
     if _LORA in given and not _has_room(at, lora_bytes):
         taken = "an unknown amount" if lora_bytes is None else size(lora_bytes)
@@ -61,12 +54,6 @@ def _given(at: Slice) -> dict[str, str]:
         return {}  # said by the refusal
     flags = [word.partition("=") for word in written if word.startswith("--")]
     return {name.partition(".")[0]: value for name, _, value in flags}
-
-
-def _has_windows(at: Slice) -> bool:
-    """Tell whether layers keep a window, to which the engine adds what is scheduled ahead."""
-    mixers = (mixer for layer in at.model.kinds for mixer in layer.mixers)
-    return any(isinstance(mixer, Attention) and mixer.window is not None for mixer in mixers)
 
 
 def _lora_bytes(at: Slice, given: Mapping[str, str]) -> int | None:

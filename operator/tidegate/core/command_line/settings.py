@@ -12,13 +12,18 @@ from tidegate.api.reasons import Reason
 from tidegate.core.budget import quantization
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
-from tidegate.core.command_line import batch_limits, hybrid, speculation, uncounted
+from tidegate.core.command_line import (
+    batch_limits,
+    graph_flags,
+    hybrid,
+    speculation,
+    uncounted,
+)
 from tidegate.errors import Refused
 from tidegate.facts.engines import Engine
 from tidegate.facts.gpus import Gpu
 
 _AUTO = -1
-_NO_GRAPHS = ("NONE", 0)
 _WINDOWS = "sliding_window"  # all layers with one, among the layers to skip
 
 
@@ -64,6 +69,7 @@ def settle(
     _check_length(asked_length, longest, model)
     limits = batch_limits.settle(arguments, engine, gpu, longest)
     speculative, may_be_async = speculation.read(arguments, engine, model)
+    graphs = graph_flags.read(arguments)
     return Settings(
         engine=EngineConfig(
             version=version or engine.version,
@@ -87,7 +93,11 @@ def settle(
             decode_context_parallel=_parallel(arguments, "decode-context-parallel-size"),
             prefix_caching=arguments.get("enable-prefix-caching", not model.is_attention_free),
             enable_chunked_prefill=arguments.get("enable-chunked-prefill", True),
-            enforce_eager=_is_eager(arguments),
+            enforce_eager=graphs.enforce_eager,
+            capture_sizes=graphs.sizes,
+            largest_capture_size=graphs.largest,
+            graph_mode=graphs.mode,
+            language_only=arguments.get("language-model-only", False),
             attention_backend=_attention_backend(arguments, engine),
             async_scheduling=arguments.get("async-scheduling", None if may_be_async else False),
             num_gpu_blocks_override=_positive(arguments, "num-gpu-blocks-override"),
@@ -155,17 +165,6 @@ def _skip_layers(arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _skipped(arguments: Mapping[str, Any]) -> Sequence[str]:
     return arguments.get("kv-cache-dtype-skip-layers") or ()
-
-
-def _is_eager(arguments: Mapping[str, Any]) -> bool:
-    """Say whether the engine captures no CUDA graphs."""
-    compilation = arguments.get("compilation-config") or {}
-    mode = compilation.get("cudagraph_mode") if isinstance(compilation, Mapping) else None
-    return (
-        arguments.get("enforce-eager", False)
-        or arguments.get("optimization-level") in ("0", 0)
-        or mode in _NO_GRAPHS
-    )
 
 
 def _attention_backend(arguments: Mapping[str, Any], engine: Engine) -> str | None:

@@ -20,14 +20,11 @@ _REFUSED = {
 _HARMLESS_VALUES = {"runner": ("auto", "generate"), "convert": ("auto", "none")}
 # Flags whose memory is not in the budget; which way the budget is off.
 _UNCOUNTED = {
-    "compilation-config": "what it changes of CUDA graphs is not counted, save cudagraph_mode NONE",
+    "compilation-config": "what it changes is not counted, save mode and sizes of CUDA graphs",
     "cpu-offload-gb": "the weights that it moves to the host still count on the GPU",
-    "cudagraph-capture-sizes": "CUDA graphs are counted for the engine's own ladder of sizes",
     "enable-dbo": "the buffers of two micro-batches are not counted",
     "enable-eplb": "redundant experts are not counted",
     "enable-lora": "the adapters' slots are not counted",
-    "language-model-only": "the vision tower is counted though it is not loaded",
-    "max-cudagraph-capture-size": "CUDA graphs are counted for the engine's own ladder of sizes",
     "mm-ipc-gpu-memory-gb": "its memory is not counted",
     "offload-group-size": "the weights that it moves to the host still count on the GPU",
     "quantization-config": "its scales are not counted",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.core.budget import activations, bands, graphs, runtime, shape
+from tidegate.core.budget import activations, bands, graphs, runtime, shape, weights
 from tidegate.core.budget.engine_config import Speculative
 from tidegate.facts import budget_terms
 
@@ -135,3 +135,33 @@ def test_every_constant_has_a_band_a_unit_and_a_source():
 
 def test_the_default_length_is_the_models_own(llama_8b):
     assert shape.read(llama_8b).max_model_len == 131072
+
+
+@pytest.mark.parametrize(
+    ("flags", "captured"),
+    [
+        ({"capture_sizes": (1, 2, 9000)}, 2 + 2),  # a batch has 8192 tokens
+        ({"largest_capture_size": 16}, 5 + 5),
+        ({"largest_capture_size": 16, "graph_mode": "FULL_DECODE_ONLY"}, 5),
+        ({"largest_capture_size": 16, "graph_mode": "PIECEWISE"}, 5),
+        ({"largest_capture_size": 16, "max_num_seqs": 4}, 5 + 3),
+        ({"largest_capture_size": 16, "max_num_seqs": 4, "graph_mode": "FULL_DECODE_ONLY"}, 3),
+    ],
+)
+def test_graphs_are_counted_by_the_sizes_and_the_mode_that_are_asked_for(
+    llama_8b, engine, flags, captured
+):
+    model = shape.read(llama_8b)
+    figure = graphs.of(model, replace(engine, **flags), (9, 0))
+
+    assert figure.source == f"{captured} graphs of 32 layers"
+
+
+def test_a_tower_that_is_not_loaded_takes_nothing(llama_8b, engine):
+    wrapper = {"text_config": llama_8b, "vision_config": {"hidden_size": 1024, "depth": 24}}
+    text_only = replace(engine, language_only=True)
+
+    for term in (weights, activations):
+        alone = term.of(shape.read(llama_8b), engine, "bfloat16")
+        assert term.of(shape.read(wrapper), text_only, "bfloat16") == alone
+        assert term.of(shape.read(wrapper), engine, "bfloat16").bytes > alone.bytes

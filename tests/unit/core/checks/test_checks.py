@@ -162,8 +162,6 @@ WARNED = [
      ["shared by time", "is not counted"], []),
     ({"pools__unified__replicas": 1000}, [node()], Reason.UNSCHEDULABLE,
      ["1,000 pods of 2 GPUs want 2,000", "have 8, which hold 4 pods"], []),
-    ({"model__id": "google/gemma-3-27b-it", "engine__extraArgs": ["--no-async-scheduling"]},
-     [node()], Reason.EXTRA_ARGS_TAKE_MEMORY, ["keeps fewer tokens of a window"], []),
     (OFFLOAD, [node()], Reason.HOST_MEMORY_NOT_REQUESTED, ["67.0Gi", "requests none"],
      ["spec.pools.unified.resources.requests.memory"]),
     ({"kvCache__offload": {"cpu": "300Gi"}, "pools__unified__resources": ENOUGH}, [node()],
@@ -414,7 +412,7 @@ def test_very_many_classes_do_not_make_the_search_endless():
     assert of_reason(found, Reason.PREEMPTION_LIKELY, Severity.WARN)
 
 
-def test_scheduling_ahead_is_the_default_and_without_windows_it_makes_no_difference():
-    for argument in ("--async-scheduling", "--no-async-scheduling"):
+def test_extra_arguments_that_the_plan_counts_are_no_reason_to_warn():
+    for argument in ("--no-async-scheduling", "-ep", "--max-cudagraph-capture-size=64"):
         found = verdicts(spec(engine__extraArgs=[argument]))
         assert not of_reason(found, Reason.EXTRA_ARGS_TAKE_MEMORY, Severity.WARN)

@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.core.batch.cases import LLAMA
 
+from tidegate.api.reasons import Reason
 from tidegate.core.budget import shape
 from tidegate.core.budget.sizing import Workload
 from tidegate.core.command_line import settings, sized
@@ -62,6 +63,45 @@ def test_absent_flags_take_the_engines_defaults():
 )
 def test_graphs_are_off_however_it_is_said(flags):
     assert settle(**flags).engine.enforce_eager is True
+
+
+@pytest.mark.parametrize(
+    ("flags", "sizes", "largest", "mode"),
+    [
+        ({}, None, None, None),
+        ({"cudagraph_capture_sizes": [8, 1, 8]}, (1, 8), None, None),
+        ({"max_cudagraph_capture_size": 64}, None, 64, None),
+        ({"compilation_config": {"cudagraph_capture_sizes": [4, 2]}}, (2, 4), None, None),
+        ({"compilation_config": {"max_cudagraph_capture_size": 16}}, None, 16, None),
+        ({"compilation_config": {"cudagraph_mode": "piecewise"}}, None, None, "PIECEWISE"),
+    ],
+)
+def test_which_graphs_are_captured_is_settled_by_flag_or_key(flags, sizes, largest, mode):
+    engine = settle(**flags).engine
+
+    assert (engine.capture_sizes, engine.largest_capture_size) == (sizes, largest)
+    assert engine.graph_mode == mode
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"compilation_config": {"cudagraph_capture_sizes": []}}, "cudagraph-capture-sizes"),
+        ({"compilation_config": {"cudagraph_capture_sizes": [0]}}, "cudagraph-capture-sizes"),
+        ({"compilation_config": {"cudagraph_capture_sizes": ["x"]}}, "cudagraph-capture-sizes"),
+        ({"max_cudagraph_capture_size": 0}, "max-cudagraph-capture-size"),
+        (
+            {"cudagraph_capture_sizes": [8], "max_cudagraph_capture_size": 16},
+            "max-cudagraph-capture-size",
+        ),
+    ],
+)
+def test_sizes_of_graphs_that_the_engine_would_not_take_are_refused(flags, named):
+    with pytest.raises(Refused) as refused:
+        settle(**flags)
+
+    assert refused.value.reason == Reason.FLAG_UNSUPPORTED
+    assert named in str(refused.value.field)
 
 
 @pytest.mark.parametrize(
