@@ -18,6 +18,8 @@ _OUTPUT_FIELDS = {
     Surface.CHAT: ("max_completion_tokens", "max_tokens"),
     Surface.RESPONSES: ("max_output_tokens",),
 }
+_SAMPLED = frozenset({Surface.COMPLETIONS, Surface.CHAT})
+"""Surfaces that know `n`."""
 _DEFAULT_OUTPUT = {Surface.COMPLETIONS: 16}
 """What the OpenAI API, and vLLM with it, makes of a completion without max_tokens."""
 _UNSERVED = {
@@ -59,7 +61,7 @@ def output(document: Document, surface: Surface, limits: Limits) -> Output:
             named, limit = name, value
     if limit is None and "max_tokens" not in document:
         limit = _DEFAULT_OUTPUT.get(surface)
-    return Output(samples, named, limit)
+    return Output(samples if surface in _SAMPLED else 1, named, limit)
 
 
 def flag(document: Document, field: str) -> bool:

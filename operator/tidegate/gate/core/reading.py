@@ -120,7 +120,7 @@ class Reader:
             raise faults.too_large(len(body), limits.body_bytes)
         asked = document.parse(body, limits.json_depth)
         model = self._model(asked, config)
-        streams = bounds.flag(asked, "stream")
+        streams = bounds.flag(asked, "stream") and surfaces.generates(surface)
         wanted = bounds.output(asked, surface, limits)
         told = content.of(asked, surface, limits.prompts)
         size = prompt_size.of(asked, told, self._counts)

@@ -343,6 +343,16 @@ def test_a_flag_that_could_be_read_in_two_ways_is_refused(value):
 
 
 @pytest.mark.parametrize(
+    ("document", "path"),
+    [({"input": "Hi"}, EMBEDDINGS), ({"prompt": "Hi"}, TOKENIZE), ({"input": "Hi"}, RESPONSES)],
+)
+def test_fields_that_a_surface_does_not_know_change_nothing(document, path):
+    ask = asked(document | {"n": 4, "stream": path != RESPONSES}, path)
+
+    assert (ask.samples, ask.streams, ask.wants_usage) == (1, False, True)
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"n": 17}, "n"),
