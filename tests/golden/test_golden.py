@@ -26,18 +26,20 @@ def _resource(path: Path) -> LLMDeployment:
     return parse(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def _rendered(resource: LLMDeployment, every_label: bool = False) -> list[dict]:
-    """Render a resource for the nodes of nodes.yaml.
+def _rendered(
+    resource: LLMDeployment, every_label: bool = False, there: str = "nodes.yaml"
+) -> list[dict]:
+    """Render a resource for the nodes of a file.
 
     Where `every_label`, the nodes also have the labels and taints that the pools select.
     """
-    items = yaml.safe_load((HERE / "nodes.yaml").read_text(encoding="utf-8"))["items"]
+    items = yaml.safe_load((HERE / there).read_text(encoding="utf-8"))["items"]
     if every_label:
         for pool in resource.spec.pools.by_name().values():
             for item in items:
                 own = item["metadata"]["labels"]
                 item["metadata"]["labels"] = dict(pool.node_selector) | own
-    cluster = [nodes.read(item) for item in items]
+    cluster = [offer for item in items for offer in nodes.offers(item)]
     free = nodes.free_gpus(cluster, (), None, None)
     config = model_config.of(resource.spec.model, None)
     plan = planning.make(resource.spec, config, cluster, free, {})
@@ -55,6 +57,12 @@ def _compare(documents: list[dict], golden: Path, update: bool) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_renders_as_it_did(path, update_golden):
     _compare(_rendered(_resource(path)), HERE / "rendered" / path.name, update_golden)
+
+
+def test_a_pool_on_whole_cards_and_mig_devices_of_one_node_renders_as_it_did(update_golden):
+    documents = _rendered(_resource(HERE / "mig" / "chat.yaml"), there="mig/nodes.yaml")
+
+    _compare(documents, HERE / "rendered" / "mig-chat.yaml", update_golden)
 
 
 @pytest.mark.parametrize("path", HOSTILE, ids=lambda path: path.stem)
