@@ -14,9 +14,9 @@ def test_an_empty_ring_owns_nothing():
 
 
 def test_every_gate_finds_the_same_owners():
-    assert [Ring(NAMES).owner(key) for key in KEYS] == [
-        Ring(reversed(NAMES)).owner(key) for key in KEYS
-    ]
+    ours, theirs = Ring(NAMES), Ring(reversed(NAMES))
+
+    assert [ours.owner(key) for key in KEYS] == [theirs.owner(key) for key in KEYS]
 
 
 def test_prefixes_are_spread_evenly():
