@@ -6,6 +6,7 @@ from typing import Any
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import names
+from tidegate.core.admission import paths
 from tidegate.core.admission.facts import Selector
 from tidegate.core.admission.finding import Finding, refusal
 
@@ -18,9 +19,9 @@ def of_names(
     """Yield each other deployment of the namespace that has an object of the same name."""
     ours = _names(name, list(spec.pools.by_name()))
     for other in others:
-        other_name = (other.get("metadata") or {}).get("name", "")
-        pools = (other.get("spec") or {}).get("pools") or {}
-        shared = ours & _names(other_name, [pool for pool in _POOLS if pool in pools])
+        other_name = str(paths.value(other, ("metadata", "name")) or "")
+        pools = [pool for pool in _POOLS if paths.value(other, ("spec", "pools", pool)) is not None]
+        shared = ours & _names(other_name, pools)
         if other_name != name and shared:
             yield refusal(
                 Reason.CONFLICT,

@@ -10,10 +10,14 @@ _STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<index>\d+)\]|(?P<name>[^.\[\]
 
 def steps(path: str) -> Steps:
     """Return the keys and indices of a path."""
-    return tuple(
-        int(match["index"]) if match["index"] is not None else match["quoted"] or match["name"]
-        for match in _STEP.finditer(path)
-    )
+    return tuple(map(_step, _STEP.finditer(path)))
+
+
+def _step(match: re.Match[str]) -> str | int:
+    if match["index"] is not None:
+        return int(match["index"])
+    quoted: str | None = match["quoted"]
+    return quoted if quoted is not None else match["name"]
 
 
 def value(document: Any, path: Steps) -> Any:
