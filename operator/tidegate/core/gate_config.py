@@ -20,6 +20,7 @@ from tidegate.core.budget.groups import Group
 from tidegate.core.budget.reach import AllTokens, Chunk, States, Window
 from tidegate.core.plan import Plan, SlicePlan
 
+_UNIFIED, _PAIR = ("unified",), ("prefill", "decode")
 _WHOLE = 1000
 _MOST_REVISIONS = 16
 _MOST_SLICES = 512
@@ -46,7 +47,8 @@ def make(
     """Return the configuration of a deployment's gates."""
     own = [of_slice(name, plan.revision, entry) for entry in plan.slices]
     slices = own + sorted(around.others, key=lambda entry: entry.name)
-    pools = dict.fromkeys([*spec.pools.by_name(), *(entry.pool for entry in around.others)])
+    pools = _pools_in_use(tuple(spec.pools.by_name()), around.ready)
+    ready = {key: count for key, count in around.ready.items() if key[0] in pools}
     gate = spec.gate
     return GateConfig.model_validate(
         {
@@ -59,7 +61,7 @@ def make(
             "services": {pool: names.pool_name(name, pool) for pool in pools},
             "enginePort": names.ENGINE_PORT,
             "slices": slices[:_MOST_SLICES],
-            "revisions": weights(plan.revision, slices, around.ready),
+            "revisions": weights(plan.revision, slices, ready),
             "headroom": gate.headroom,
             "slo": spec.slo.wire() if spec.slo else {},
             "limits": _limits(gate),
@@ -103,6 +105,21 @@ def of_group(group: Group) -> KVGroup:
             return KVGroup(block_tokens=group.block_size, cap_tokens=chunk + in_flight)
         case States(count):
             return KVGroup(block_tokens=group.block_size, cap_tokens=0, extra_blocks=count)
+
+
+def _pools_in_use(asked: tuple[str, ...], ready: Mapping[tuple[str, str], int]) -> tuple[str, ...]:
+    """Return the pools that requests go to: those that are asked for, once they can serve.
+
+    A gate serves by one mode at a time. While `unified` becomes a pair, or the reverse, it goes on
+    with the former one until a revision has a ready pod in each pool of the new one.
+    """
+    former = _PAIR if asked == _UNIFIED else _UNIFIED
+    return former if _can_serve(former, ready) and not _can_serve(asked, ready) else asked
+
+
+def _can_serve(pools: tuple[str, ...], ready: Mapping[tuple[str, str], int]) -> bool:
+    revisions = {revision for _, revision in ready}
+    return any(all(ready.get((pool, each)) for pool in pools) for each in revisions)
 
 
 def weights(

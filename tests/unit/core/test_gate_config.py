@@ -112,7 +112,31 @@ def test_slices_of_before_stay_until_they_are_gone_with_their_own_numbers():
 
     assert [entry.revision for entry in told.slices] == [deployments.REVISION] * 2 + ["old"]
     assert told.slices[-1].kv_blocks == 17
-    assert told.services["unified"] == "qwen-unified"
+
+
+NEW = deployments.REVISION
+
+
+@pytest.mark.parametrize(
+    ("ready", "pools", "serving"),
+    [
+        ({}, {"prefill", "decode"}, {NEW, "old"}),
+        ({("unified", "old"): 2}, {"unified"}, {"old"}),
+        ({("unified", "old"): 2, ("prefill", NEW): 1}, {"unified"}, {"old"}),
+        (
+            {("unified", "old"): 2, ("prefill", NEW): 1, ("decode", NEW): 1},
+            {"prefill", "decode"},
+            {NEW},
+        ),
+        ({("prefill", NEW): 1, ("decode", NEW): 1}, {"prefill", "decode"}, {NEW}),
+        ({("decode", NEW): 1}, {"prefill", "decode"}, {NEW, "old"}),
+    ],
+)
+def test_one_mode_becomes_the_other_when_the_new_one_can_serve(ready, pools, serving):
+    told = made(deployments.pair(), Around(others=(a_slice(),), ready=ready))
+
+    assert set(told.services) == pools
+    assert {entry.name for entry in told.revisions if entry.weight} == serving
 
 
 @pytest.mark.parametrize(
