@@ -158,6 +158,13 @@ class TestReady:
         await world.run_for(20)
         assert world.condition("Ready")["status"] == "True"
 
+    async def test_a_gate_that_is_slow_to_tell_of_a_change_serves_all_the_same(self):
+        world = await applied()
+        world.gates.is_silent = True
+        world.api.patch(KEY, data={"gate.json": "{}"})
+        await world.run_for(10)
+        assert world.condition("Ready")["status"] == "True"
+
     async def test_a_refused_configuration_is_told_with_its_fault_and_when_it_has_passed(self):
         world = await applied(prepare=lambda w: setattr(w.gates, "refusal", "slices: too many"))
         assert world.condition("Ready")["reason"] == "GateConfigRefused"

@@ -92,14 +92,19 @@ def _service_port(snapshot: Snapshot) -> int:
 def _remembered(
     snapshot: Snapshot, ready: Sequence[Document], clock: Clock, memory: Memory
 ) -> dict[str, HeardGate]:
-    """Return what is known of each ready gate; what it said of another version is forgotten."""
+    """Return what is known of each ready gate; of a new version each is asked again.
+
+    What it told before holds until then: a gate that is slow to answer once serves all the same.
+    """
     before, now = memory.gates.get(snapshot.ref, {}), clock.monotonic()
     version = _version(snapshot)
     heard: dict[str, HeardGate] = {}
     for pod in ready:
         start, known = _start(pod), before.get(_uid(pod))
-        if known is None or (known.start, known.version) != (start, version):
+        if known is None or known.start != start:
             known = HeardGate(start, version, since=now, ask_at=now)
+        elif known.version != version:
+            known = HeardGate(start, version, since=now, ask_at=now, told=known.told)
         heard[_uid(pod)] = known
     memory.gates[snapshot.ref] = heard
     return heard
@@ -126,10 +131,11 @@ async def _ask(
         try:
             of.told, of.silence = await gates.configuration(pod), ""
         except ReadFailed as error:
-            of.told, of.silence = None, str(error)
+            of.silence = str(error)
         now = clock.monotonic()
         age = now - of.since
-        is_sure = of.told is not None and not of.told.error and age >= _SURE_SECONDS
+        has_told = of.told is not None and not of.told.error and not of.silence
+        is_sure = has_told and age >= _SURE_SECONDS
         of.ask_at = _NEVER if is_sure else now + min(_AGAIN_SECONDS + age, _LONGEST_WAIT_SECONDS)
 
 
