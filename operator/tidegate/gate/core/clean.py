@@ -48,6 +48,7 @@ _PLAIN = _fields(
     """
 )
 _KNOWN = _CONTENT | _PLAIN
+_NESTING = frozenset({dict, list})
 _USAGE = b',"stream_options":{"include_usage":true}}'
 
 
@@ -109,8 +110,8 @@ def _strip_inside(value: Any, names: frozenset[str]) -> bool:
                 del item[key]
             changed |= bool(dropped)
             waiting += item.values()
-        elif isinstance(item, list):
-            waiting += [inner for inner in item if isinstance(inner, dict | list)]
+        elif isinstance(item, list) and not _NESTING.isdisjoint(map(type, item)):
+            waiting += item
     return changed
 
 

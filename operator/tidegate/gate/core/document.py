@@ -16,6 +16,9 @@ Document = dict[str, Any]
 
 MOST_CONTAINERS = 20_000
 """Objects and lists in a body: 8 MiB of `{}` would take 200 MB and a second to look through."""
+MOST_KEYS = 100_000
+MOST_VALUES = 1_500_000
+"""8 MiB of token ids are fewer."""
 _NAMED_UP_TO = 64 * 1024
 """Larger bodies are not decoded again only to name a key."""
 
@@ -25,8 +28,8 @@ def parse(body: bytes, depth_limit: int) -> Document:
     if not body:
         raise faults.bad_request("The body is empty: send a JSON object.")
     brackets = body.count(b"{") + body.count(b"[")
-    if brackets > MOST_CONTAINERS:
-        _require_few_containers(body)
+    if brackets > MOST_CONTAINERS or body.count(b":") > MOST_KEYS or body.count(b",") > MOST_VALUES:
+        _require_few_parts(body)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -40,12 +43,17 @@ def parse(body: bytes, depth_limit: int) -> Document:
     return document
 
 
-def _require_few_containers(body: bytes) -> None:
-    """Count brackets outside of texts, which may hold any number of them."""
+def _require_few_parts(body: bytes) -> None:
+    """Count the marks of JSON outside of texts, which may hold any number of them."""
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(unescaped.split(b'"')[::2])
-    if outside.count(b"{") + outside.count(b"[") > MOST_CONTAINERS:
-        raise faults.bad_request(f"The body has more than {MOST_CONTAINERS} objects and lists.")
+    for what, marks, most in (
+        ("objects and lists", b"{[", MOST_CONTAINERS),
+        ("keys", b":", MOST_KEYS),
+        ("values", b",", MOST_VALUES),
+    ):
+        if len(outside) - len(outside.translate(None, marks)) > most:
+            raise faults.bad_request(f"The body has more than {most} {what}.")
 
 
 def _require_depth(document: Document, limit: int) -> None:

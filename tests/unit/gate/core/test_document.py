@@ -81,7 +81,7 @@ def test_a_body_that_is_read_in_one_way_is_taken(body):
 
 
 def test_a_text_may_hold_any_number_of_brackets():
-    text = '{"a": ["\\\\", {}]}\n' * 50_000
+    text = '{"a": ["\\\\", {}, 1, 2, 3]}\n' * 150_000
 
     assert document.parse(orjson.dumps({"a": text}), 64) == {"a": text}
 
@@ -94,6 +94,18 @@ def test_a_body_of_very_many_parts_is_refused_before_it_is_decoded(item):
     assert document.parse(within, 64)
     with pytest.raises(faults.Fault, match="objects and lists"):
         document.parse(beyond, 64)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{" + b",".join(b'"%d":1' % n for n in range(document.MOST_KEYS + 1)) + b"}", "keys"),
+        (b'{"a":[' + b"1," * document.MOST_VALUES + b"1,1]}", "values"),
+    ],
+)
+def test_keys_and_values_are_bounded_too(body, says):
+    with pytest.raises(faults.Fault, match=says):
+        document.parse(body, 64)
 
 
 def test_a_repeated_key_of_a_large_body_is_refused_without_its_name():
