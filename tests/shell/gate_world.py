@@ -46,7 +46,7 @@ CONFIG = {
 }
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     """Wait until something is so, and return it."""
     end = time.monotonic() + seconds
     while not (got := condition()):
@@ -268,7 +268,7 @@ class GateProcess:
     def stop(self) -> int:
         """Tell it to stop, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def kill(self) -> None:
         """End it at once."""

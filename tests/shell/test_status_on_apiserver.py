@@ -19,7 +19,7 @@ def status(namespace, kubeconfig, *more):
         [sys.executable, "-m", "tidegate", "status", "qwen", "-n", namespace, *more],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         env={**os.environ, "KUBECONFIG": kubeconfig, "COLUMNS": "200"},
     )
     return done.returncode, done.stdout, done.stderr

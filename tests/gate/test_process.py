@@ -16,11 +16,11 @@ import pytest
 from e2e.double.process import Double, free_port
 from e2e.engine import tiny_model
 
-GUIDE = Path(__file__).parents[4] / "docs/guides/gate-without-cluster.md"
+GUIDE = Path(__file__).parents[2] / "docs/guides/gate-without-cluster.md"
 STEP = {"DOUBLE_STEP_SECONDS": "0.01"}
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not (got := condition()):
         assert time.monotonic() < end, "it took too long"
@@ -175,7 +175,7 @@ def test_told_to_stop_under_load_it_loses_no_request(gate):
 
         assert statuses == [200] * 24
         assert late.result()[0] == 200  # it lingers for those who have not heard
-    assert gate.process.wait(timeout=20) == 0
+    assert gate.process.wait(timeout=60) == 0
     assert gate.log()[-1] | {"message": "stopped", "allServed": True} == gate.log()[-1]
 
 
@@ -187,7 +187,7 @@ def test_told_twice_it_stops_at_once(gate):
         until(lambda: "leaving" in gate.messages())
         gate.process.send_signal(signal.SIGTERM)
 
-        assert gate.process.wait(timeout=5) == 0
+        assert gate.process.wait(timeout=15) == 0
         assert asked.result()[0] != 200
 
 
@@ -222,7 +222,7 @@ def test_a_port_that_is_taken_is_said_in_one_line(shared):
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 2
     assert f"tidegate: --port: cannot listen on 127.0.0.1 port {shared.port}" in done.stderr
@@ -252,7 +252,7 @@ def test_wrong_usage_is_told(options, said):
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         env={key: value for key, value in os.environ.items() if "KUBERNETES" not in key},
     )
     assert done.returncode == 2
