@@ -150,13 +150,15 @@ def _limited(gpu: Gpu, sized: Sizing) -> Sizing:
         return replace(sized, because=(*sized.because, sentence))
     if not gpu.is_mps:
         return sized
+    utilization = math.floor(sized.gpu_memory_utilization / gpu.sharers * 1e4) / 1e4
     sentence = (
         f"the card is shared by MPS among {gpu.sharers} pods, each of which is limited to "
-        f"{format_bytes(gpu.cuda_total.bytes)}: KV is given its bytes (--kv-cache-memory-bytes)"
+        f"{format_bytes(gpu.cuda_total.bytes)}: KV is given its bytes (--kv-cache-memory-bytes), "
+        f"and the engine asks for {utilization:g} of what CUDA shows it, be that the whole card"
     )
     return replace(
         sized,
-        gpu_memory_utilization=math.floor(sized.gpu_memory_utilization / gpu.sharers * 1e4) / 1e4,
+        gpu_memory_utilization=utilization,
         kv_cache_memory_bytes=sized.budget.kv_cache.bytes,
         because=(*sized.because, sentence),
     )

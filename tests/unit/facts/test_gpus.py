@@ -119,6 +119,32 @@ def test_a_mig_device_has_the_share_of_speed_of_its_slices():
     assert device.bf16_flops == pytest.approx(whole.bf16_flops * 3 / 7)
 
 
+def test_the_multiprocessors_of_a_mig_device_tell_its_share_better_than_its_slices():
+    whole = gpus.find("NVIDIA-A100-SXM4-80GB", 81920)
+    device = gpus.find("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", 40192, 42)
+
+    assert device.bf16_flops == pytest.approx(whole.bf16_flops * 42 / 108)
+
+
+def test_a_mig_device_has_the_bandwidth_of_its_part_of_the_memory():
+    whole = gpus.find("NVIDIA-A100-SXM4-80GB", 81920)
+    device = gpus.find("NVIDIA-A100-SXM4-80GB-MIG-1g.20gb", 19968)
+    share = device.memory_bandwidth_bytes_per_second / whole.memory_bandwidth_bytes_per_second
+
+    assert share == pytest.approx(2 / 8, rel=0.03), "two of eight slices of memory"
+
+
+@pytest.mark.parametrize("sharers", [1, 2, 3, 10])
+def test_the_parts_of_a_card_by_mps_never_add_up_to_more_than_the_card(sharers):
+    whole = gpus.find("NVIDIA-L40S", 46068)
+    part = gpus.shared_by_mps(whole, sharers)
+
+    assert part.cuda_total.bytes * sharers <= whole.cuda_total.bytes
+    assert part.bf16_flops * sharers <= whole.bf16_flops
+    assert part.is_used_by_others
+    assert not whole.is_used_by_others
+
+
 def test_a_mig_profile_is_not_sized_from_its_name():
     device = gpus.find("NVIDIA-H200-MIG-1g.18gb", None)
 

@@ -92,6 +92,8 @@ def test_settings_are_read_and_defaults_hold(tmp_path):
         ("httpPort: 99999", "httpPort"),
         ("{", "cannot be read"),
         ("nodeClasses: [{product: x, memory: lots}]", r"nodeClasses\[0\]"),
+        ("nodeClasses: [{product: x, resource: cpu}]", r"nodeClasses\[0\].resource"),
+        ("nodeClasses: [{product: x, gpusPerIsland: 0}]", r"nodeClasses\[0\].gpusPerIsland"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(tmp_path, text, message):
