@@ -1,0 +1,1 @@
+"""What puts load on a gate's port: a mock engine and a generator in C, and a relay to compare."""
