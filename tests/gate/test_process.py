@@ -79,8 +79,15 @@ class Running:
                 ],
                 stderr=log,
             )
+
+    def __enter__(self):
         until(lambda: self.admin("/readyz")[0] == 200)
         until(lambda: self.ask()[0] in {200, 401})
+        return self
+
+    def __exit__(self, *raised):
+        self.process.kill()
+        self.process.wait()
 
     def write(self):
         for name, document in (("gate", self.config), ("endpoints", self.endpoints)):
@@ -108,19 +115,15 @@ class Running:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, engines):
     """A gate that tests leave as it was."""
-    made = Running(tmp_path_factory.mktemp("shared"), engines)
-    yield made
-    made.process.kill()
-    made.process.wait()
+    with Running(tmp_path_factory.mktemp("shared"), engines) as made:
+        yield made
 
 
 @pytest.fixture
 def gate(tmp_path, engines):
     """A gate that a test may change and end."""
-    made = Running(tmp_path, engines, "--log-requests", "all")
-    yield made
-    made.process.kill()
-    made.process.wait()
+    with Running(tmp_path, engines, "--log-requests", "all") as made:
+        yield made
 
 
 def test_it_serves_by_the_files_of_the_guide_and_holds_nothing_afterwards(shared):
@@ -194,8 +197,8 @@ def test_told_twice_it_stops_at_once(gate):
 def test_keys_are_read_again_without_a_restart_and_never_logged(tmp_path, engines):
     keys = tmp_path / "keys"
     keys.write_text("team-a: {key: sk-first-0123456789}\n")
-    gate = Running(tmp_path, engines, "--keys-file", str(keys), "--log-requests", "all")
-    try:
+    options = ("--keys-file", str(keys), "--log-requests", "all")
+    with Running(tmp_path, engines, *options) as gate:
         gate.config |= {"generation": 2, "tenants": {"requireKey": True}}
         gate.write()
         until(lambda: gate.ask()[0] == 401)
@@ -206,9 +209,6 @@ def test_keys_are_read_again_without_a_restart_and_never_logged(tmp_path, engine
         assert gate.ask({"Authorization": "Bearer sk-first-0123456789"})[0] == 401
         assert "sk-" not in json.dumps(gate.log())
         assert "The tide" not in json.dumps(gate.log())
-    finally:
-        gate.process.kill()
-        gate.process.wait()
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(shared):

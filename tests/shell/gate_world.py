@@ -208,6 +208,7 @@ class GateWorld:
         """Start a gate, whose copies are those of the one before."""
         process = GateProcess(self, host, admin_port or _free_port())
         self.processes.append(process)
+        until(lambda: process.admin("/healthz")[0] == 200)
         return process
 
     def close(self) -> None:
@@ -236,7 +237,6 @@ class GateProcess:
                 stderr=log,
                 env={**os.environ, "KUBECONFIG": "/nowhere"},
             )
-        until(lambda: self.admin("/healthz")[0] == 200)
 
     def admin(self, path: str) -> tuple[int | None, str]:
         """Ask the second port."""
