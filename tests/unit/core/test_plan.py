@@ -10,6 +10,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core import model_config, nodes, plan, revision
 from tidegate.core.nodes import NodeClassSetting
 from tidegate.errors import Refused
+from tidegate.facts import models
 
 SPEC = """
 model: {id: Qwen/Qwen3-32B}
@@ -27,6 +28,8 @@ CARDS = {
     "t4": ("Tesla-T4", "15360"),
     "l40s": ("NVIDIA-L40S", "46068"),
 }
+
+UNCOVERED = {**models.find("Qwen/Qwen3-32B").config, "attn_window_pattern": "LLG"}
 
 
 def node(name, card, gpus=8):
@@ -151,8 +154,7 @@ def test_a_slow_network_makes_the_split_not_pay():
         ({"engine__image": "vllm/vllm-openai:latest"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
         ({"engine__image": "vllm/vllm-openai:v0.9.1"}, Reason.ENGINE_VERSION_UNKNOWN, "0.32.0"),
         ({"model__id": "nobody/knows"}, Reason.MODEL_UNKNOWN, "model.configRef"),
-        ({"model__id": "moonshotai/Kimi-K3"}, Reason.MODEL_NOT_SIZED, "delta attention"),
-        ({"model__id": "MiniMaxAI/MiniMax-M3"}, Reason.MODEL_NOT_SIZED, "sparse attention"),
+        ({"model__config": UNCOVERED}, Reason.MODEL_NOT_SIZED, "attn_window_pattern"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason, message):
