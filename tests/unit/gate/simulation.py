@@ -71,6 +71,8 @@ class Request:
     made: int = 0
     todo: int = 0  # tokens that are to be prefilled yet
     held: int = 0  # blocks
+    has_left: bool = False
+    ticket: object = None
 
     @property
     def tokens(self):
@@ -234,7 +236,16 @@ class Gated:
             else:
                 request.refused = answer
 
-        self.core.ask(asked, world.now, world.now, decided)
+        request.ticket = self.core.ask(asked, world.now, world.now, decided)
+
+    def left(self, world, request):
+        if request.seat is not None:
+            self.core.ended(request.seat, Outcome.CLIENT_GONE, None, world.now)
+        else:
+            request.ticket.leave(world.now)
+
+    def view(self, world):
+        return self.core.view(world.now, world.now)
 
     def produced(self, world, request, name, tokens):
         if request.made == tokens:
@@ -277,6 +288,18 @@ class World:
         self.pods[name].take(request)
         self._wake(name)
 
+    def hang_up(self, request, when):
+        """Let a client leave then, if its answer is not whole by that time."""
+        self._at(when, lambda: self._hung_up(request))
+
+    def _hung_up(self, request):
+        if request.ended_at is not None or request.refused is not None:
+            return
+        request.has_left = True
+        for pod in self.pods.values():
+            pod.leave(request)
+        self.policy.left(self, request)
+
     def _wake(self, name):
         pod = self.pods[name]
         if pod.is_stepping or not (pod.running or pod.waiting):
@@ -289,6 +312,8 @@ class World:
         pod = self.pods[name]
         pod.is_stepping = False
         for request in fed:
+            if request.has_left:
+                continue
             request.made += 1
             if request.first_at is None:
                 request.first_at = self.now
@@ -317,7 +342,11 @@ class World:
 
 @dataclass(frozen=True)
 class Score:
-    """What a run was worth, per second of its window."""
+    """What a run was worth, per second of its window.
+
+    Late counts only those whose own prefill takes less than half of the SLO: others are late, or
+    nearly, on an idle pod too.
+    """
 
     requests: float
     tokens: float
@@ -331,7 +360,8 @@ class Score:
     def of(cls, world, window, slo):
         seen = [r for r in world.requests if r.first_at is not None]
         good = [r for r in seen if r.ended_at and r.first_at - r.arrived <= slo]
-        ttft = sorted(r.first_at - r.arrived for r in seen)
+        longest = slo / 2 / world.engine.prefill_seconds
+        ttft = sorted(r.first_at - r.arrived for r in seen if r.prompt <= longest)
         refused = [r for r in world.requests if r.refused is not None]
         slow = [r for r in refused if r.decided_at - r.arrived > 0.01]
         return cls(

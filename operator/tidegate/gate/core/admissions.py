@@ -107,7 +107,7 @@ class Admissions:
             return
         self._ledger.tick(now)
         self._objectives.settle(self._placement.prefill_tokens_per_second())
-        self._room.expire(now)
+        self._room.tick(now)
         self._shares.prune()
         self._turnaway.note(now)
         self._room.dispatch(now)

@@ -1,8 +1,12 @@
 """What a request asks of the pods, and its place in the queue while it waits."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tidegate.gate.exchange import Ask, Decided, Surface
+
+if TYPE_CHECKING:
+    from tidegate.gate.core.served import Group
 
 WITHOUT_KV = frozenset({Surface.TOKENIZE, Surface.MODELS})
 """Surfaces that the engine answers without its KV cache."""
@@ -23,10 +27,13 @@ class Demand:
         "deadline",
         "decided",
         "expected_tokens",
+        "groups",
         "is_over",
         "number",
         "overtaken_tokens",
         "prompt_tokens",
+        "spare_output_tokens",
+        "spare_prompt_tokens",
         "start_tag",
     )
 
@@ -41,6 +48,11 @@ class Demand:
         self.deadline = now
         self.overtaken_tokens = 0
         """Tokens that were admitted although they came after it."""
+        self.spare_prompt_tokens = 0
+        self.spare_output_tokens = 0
+        """What it must leave room for beside its own: a request of those who are worse off."""
+        self.groups: tuple[Group, ...] = ()
+        """Those whose served share it counts in."""
         self.number = 0
         self.start_tag = 0.0
         self.is_over = True

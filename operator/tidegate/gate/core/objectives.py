@@ -12,7 +12,7 @@ ENOUGH_SAMPLES = 9
 """Unloaded requests from which on their TTFT is trusted; a single one may be of any length."""
 LONG_PROMPT_SLACK = 0.25
 """Share of the SLO that a prompt may wait whose own prefill leaves less of it."""
-LATE_STEP = 0.02
+LATE_STEP = 0.04
 LATE_SHARE = 0.01
 """Of the requests that are seated, at most about this share may miss the SLO."""
 LEAST_MARGIN = 0.5

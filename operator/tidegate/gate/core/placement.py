@@ -81,7 +81,7 @@ class Placement:
                 if isinstance(found, Place):
                     return found
                 why = why or found
-        return why or self.missing() or Why.NO_ENDPOINTS
+        return why or Why.KV_BUDGET  # all pods are kept for others, or left out
 
     def _in_revision(
         self, demand: Demand, revision: str, now: float, barred: Collection[str]
@@ -105,14 +105,16 @@ class Placement:
         objectives = self._objectives
         waited = now - demand.asked_at
         refused: Why | None = None
-        for book in self._books("prefill", revision, demand.ask.prefix, now, barred):
+        books = self._books("prefill", revision, demand.ask.prefix, now, barred)
+        keeper = _keeper(demand, books)
+        for book in books:
             if now < book.full_until:
                 why: Why | None = Why.KV_BUDGET
             elif not book.visits:
                 return book
             else:
                 why = rule.holds_prompt(book, demand) or rule.is_in_time(
-                    book, demand, objectives, waited
+                    book, demand, objectives, waited, is_keeper=book is keeper
                 )
             if why is None:
                 return book
@@ -126,8 +128,10 @@ class Placement:
         if not isinstance(prefill, PodBook):
             return prefill
         refused: Why | None = None
-        for book in self._books("decode", revision, b"", now, barred):
-            why = self._answers(book, demand, now)
+        books = self._books("decode", revision, b"", now, barred)
+        keeper = _keeper(demand, books)
+        for book in books:
+            why = self._answers(book, demand, now, is_keeper=book is keeper)
             if why is None:
                 return Place(book, prefill)
             refused = refused or why
@@ -139,22 +143,25 @@ class Placement:
         objectives = self._objectives
         waited = now - demand.asked_at
         refused: Why | None = None
-        for book in self._books(pool, revision, demand.ask.prefix, now, barred):
-            why = self._answers(book, demand, now)
+        books = self._books(pool, revision, demand.ask.prefix, now, barred)
+        keeper = _keeper(demand, books)
+        for book in books:
+            is_keeper = book is keeper
+            why = self._answers(book, demand, now, is_keeper=is_keeper)
             if why is None and book.visits:
-                why = rule.is_in_time(book, demand, objectives, waited)
+                why = rule.is_in_time(book, demand, objectives, waited, is_keeper=is_keeper)
             if why is None:
                 return Place(book)
             refused = refused or why
         return refused
 
-    def _answers(self, book: PodBook, demand: Demand, now: float) -> Why | None:
+    def _answers(self, book: PodBook, demand: Demand, now: float, *, is_keeper: bool) -> Why | None:
         """Test a pod for the answer; one that is idle takes anything."""
         if now < book.full_until:
             return Why.KV_BUDGET
         if not book.visits:
             return None
-        return rule.has_room(book, demand, self._objectives)
+        return rule.has_room(book, demand, self._objectives, is_keeper=is_keeper)
 
     def _books(
         self, pool: PoolName, revision: str, prefix: bytes, now: float, barred: Collection[str]
@@ -162,3 +169,10 @@ class Placement:
         books, ledger = self._ledger.books, self._ledger
         pods = self._choice.candidates(pool, revision, prefix, ledger.load, now)
         return [books[pod.name] for pod in pods if pod.name in books and pod.name not in barred]
+
+
+def _keeper(demand: Demand, books: Sequence[PodBook]) -> PodBook | None:
+    """Return the one pod that keeps room for those who are worse off; always the same."""
+    if not demand.spare_prompt_tokens and not demand.spare_output_tokens:
+        return None
+    return min(books, key=lambda book: book.pod.name, default=None)

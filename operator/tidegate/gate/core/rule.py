@@ -14,16 +14,21 @@ The rest of the time requests wait in the gate, where a more urgent one can stil
 """
 SPREAD = 1.0
 """Answers end early or late: of n requests, about 1 / sqrt(n) of what they may yet grow by."""
-UNMEASURED_PROMPTS = 8
+UNMEASURED_PROMPTS = 4
 """Prompts that a pod may have in prefill while nothing is known of its speed."""
 
 
-def has_room(book: PodBook, demand: Demand, objectives: Objectives) -> Why | None:
-    """Test the pod that will hold the answer: KV blocks, sequences, time per output token."""
+def has_room(
+    book: PodBook, demand: Demand, objectives: Objectives, *, is_keeper: bool = False
+) -> Why | None:
+    """Test the pod that will hold the answer: KV blocks, sequences, time per output token.
+
+    A keeper keeps room for those who are worse off.
+    """
     samples = demand.ask.samples
     if book.blocks is None:
         return Why.KV_BUDGET
-    if not _fits(book, demand):
+    if not _fits(book, demand, is_keeper=is_keeper):
         return Why.KV_BUDGET
     sequences = book.sequences + samples
     if sequences > book.sequences_limit:
@@ -37,7 +42,12 @@ def has_room(book: PodBook, demand: Demand, objectives: Objectives) -> Why | Non
 
 
 def is_in_time(
-    book: PodBook, demand: Demand, objectives: Objectives, waited_seconds: float
+    book: PodBook,
+    demand: Demand,
+    objectives: Objectives,
+    waited_seconds: float,
+    *,
+    is_keeper: bool = False,
 ) -> Why | None:
     """Test the pod that will prefill the prompt: the predicted TTFT, waiting included."""
     speed = book.prefill.per_second
@@ -50,6 +60,8 @@ def is_in_time(
     if ahead > FEED_SHARE * slo:
         return Why.TTFT_SLO
     own = demand.prompt_tokens / speed
+    if is_keeper:
+        ahead += demand.spare_prompt_tokens / speed
     if waited_seconds + ahead + own > (objectives.allowed_ttft(own) or slo):
         return Why.TTFT_SLO
     return None
@@ -66,9 +78,12 @@ def holds_prompt(book: PodBook, demand: Demand) -> Why | None:
     return None
 
 
-def _fits(book: PodBook, demand: Demand) -> bool:
+def _fits(book: PodBook, demand: Demand, *, is_keeper: bool) -> bool:
     """Tell whether the blocks suffice: for all ends at once, or for the predicted peak."""
     capacity = book.capacity_blocks
+    if is_keeper and book.blocks is not None:
+        spare = demand.spare_prompt_tokens + demand.spare_output_tokens
+        capacity -= book.blocks.of(spare)
     if book.reserved_blocks + book.blocks_of(demand, demand.expected_tokens) <= capacity:
         return True
     one = book.growing(demand, 0, demand.expected_tokens)

@@ -10,6 +10,7 @@ from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.placement import Place, Placement
 from tidegate.gate.core.queue import Queue
+from tidegate.gate.core.served import Served
 from tidegate.gate.core.turnaway import Turnaway
 from tidegate.gate.exchange import Why
 
@@ -40,7 +41,7 @@ class WaitingRoom:
         self._turnaway = turnaway
         self._take = take
         self._limits = Limits()
-        self._blocked_by = Why.KV_BUDGET
+        self._served = Served()
         self._is_dispatching = False
         self._may_seat_more = False
 
@@ -50,14 +51,13 @@ class WaitingRoom:
 
     def enter(self, demand: Demand, now: float) -> None:
         """Seat a request, or let it wait if it would still be in time, or turn it away."""
-        why = self._blocked_by
-        if not self._queue:
-            place = self._placement.find(demand, now)
-            if isinstance(place, Place):
-                self._shares.tag(demand)
-                self._seat(demand, place, now)
-                return
-            why = place
+        self._served.asked(demand)
+        place = self._place_now(demand, now)
+        if isinstance(place, Place):
+            self._shares.tag(demand)
+            self._seat(demand, place, now)
+            return
+        why = place
         allowed = self._allowed_seconds(demand, why)
         if allowed is None:
             demand.decided(self._turnaway.contended(demand, why, now))
@@ -87,13 +87,46 @@ class WaitingRoom:
         finally:
             self._is_dispatching = False
 
-    def expire(self, now: float) -> None:
-        """Turn away those who have waited too long."""
+    def tick(self, now: float) -> None:
+        """See who falls short; turn away those who have waited too long."""
+        self._served.tick()
         for demand in self._queue.expired(now):
             self._drop(demand, Why.QUEUE_TIMEOUT, now)
 
+    def _place_now(self, demand: Demand, now: float) -> Place | Why:
+        """Find a place for one who has just come, past those who wait and do not fit."""
+        if self._is_dispatching and self._queue:  # it is not known yet that they do not fit
+            return Why.KV_BUDGET
+        priority = demand.ask.caller.priority
+        ahead = [d for d in self._queue.first(LOOK) if d.ask.caller.priority >= priority]
+        barred: set[str] = set()
+        for earlier in ahead:
+            self._keep_for(earlier, barred)
+        place = self._placement.find(demand, now, barred)
+        if isinstance(place, Place):
+            for earlier in ahead:
+                earlier.overtaken_tokens += demand.cost_tokens
+        return place
+
+    def _keep_for(self, demand: Demand, barred: set[str]) -> None:
+        """Keep the pod with the most room for one that has been overtaken enough.
+
+        It may be overtaken by as many tokens as it asks for itself. So a long prompt waits its
+        turn, not for ever.
+        """
+        if demand.overtaken_tokens < demand.cost_tokens:
+            return
+        kept = self._ledger.roomiest(self._placement.pools[0], barred)
+        if kept is not None:
+            barred.add(kept)
+
     def _allowed_seconds(self, demand: Demand, why: Why) -> float | None:
-        """Return how long a request may wait; None when it would wait longer than that."""
+        """Return how long a request may wait; None when it would wait longer than that.
+
+        Who has to leave room for others does not wait: what comes free is theirs.
+        """
+        if demand.spare_prompt_tokens or demand.spare_output_tokens:
+            return None
         answer, prompt = self._placement.books()
         allowed = outlook.may_wait_seconds(
             demand, prompt, self._objectives, self._limits.queue_timeout
@@ -125,16 +158,13 @@ class WaitingRoom:
         demand.decided(self._turnaway.late(demand, why, now))
 
     def _seat_first(self, now: float) -> None:
-        """Try the first few that wait.
-
-        One that does not fit may be overtaken by as many tokens as it asks for itself; from then
-        on the pod with the most room is kept for it. So a long prompt waits its turn, not for ever.
-        """
+        """Try the first few that wait."""
         barred: set[str] = set()
         passed: list[Demand] = []
         for demand in self._queue.first(LOOK):
             if demand.is_over:  # its client left while another was told
                 continue
+            self._served.leave_room(demand)
             place = self._placement.find(demand, now, barred)
             if isinstance(place, Place):
                 for earlier in passed:
@@ -143,15 +173,10 @@ class WaitingRoom:
                 self._may_seat_more = True
                 self._seat(demand, place, now)
                 continue
-            if not passed:
-                self._blocked_by = place
             passed.append(demand)
-            if demand.overtaken_tokens >= demand.cost_tokens:
-                kept = self._ledger.roomiest(self._placement.pools[0], barred)
-                if kept is None:
-                    return
-                barred.add(kept)
+            self._keep_for(demand, barred)
 
     def _seat(self, demand: Demand, place: Place, now: float) -> None:
         self._shares.serve(demand)
+        self._served.seated(demand)
         self._take(demand, place, now)

@@ -178,7 +178,7 @@ def test_a_declared_time_per_token_bounds_how_many_run():
 def test_without_any_measure_only_a_few_prompts_are_let_in_at_first():
     tried = gate(blocks=10_000, seqs=1000)
     answers = [tried.ask(16, 16)[0] for _ in range(20)]
-    assert [isinstance(answer, Seat) for answer in answers].count(True) == 8
+    assert [isinstance(answer, Seat) for answer in answers].count(True) == 4
     assert answers[-1].why is Why.TTFT_SLO
 
 

@@ -199,8 +199,8 @@ TestEveryWay.settings = settings(
 )
 
 
-@pytest.mark.parametrize("is_pair", [False, True])
-def test_after_100_000_requests_nothing_is_held(is_pair):
+@pytest.mark.parametrize(("is_pair", "requests"), [(False, 100_000), (True, 20_000)])
+def test_after_so_many_requests_nothing_is_held(is_pair, requests):
     dice = random.Random(7)
     settled = doubles.config(
         pair=is_pair, blocks=400, seqs=32, speed=20_000.0, limits=Limits(max_queue=20)
@@ -221,7 +221,7 @@ def test_after_100_000_requests_nothing_is_held(is_pair):
         doubles.ask(dice.randint(1, 900), 300, tenant=f"t{n % 5}", priority=n % 10)
         for n in range(100)
     ]
-    for number in range(100_000):
+    for number in range(requests):
         gate.now += 0.002
         ticket = gate.core.ask(asks[number % 100], gate.now, gate.now, decided)
         if number % 17 == 0:
@@ -240,7 +240,7 @@ def test_after_100_000_requests_nothing_is_held(is_pair):
     gate.wait(10, step=1)
     while seats:
         gate.end(seats.pop(), Outcome.CLIENT_GONE)
-    assert min(answers.values()) > 10_000, "the run should both seat and refuse"
+    assert min(answers.values()) > requests // 10, "the run should both seat and refuse"
     assert gate.view().queued == 0
     for page in gate.view().pods:
         assert_empty(page)
