@@ -113,6 +113,7 @@ def test_an_example_describes_the_model_that_the_local_image_holds(path):
 
 def test_every_golden_file_has_its_resource():
     expected = {path.name for path in EXAMPLES} | {f"hostile-{path.name}" for path in HOSTILE}
+    expected |= {f"mig-{path.name}" for path in (HERE / "mig").glob("chat.yaml")}
 
     assert {path.name for path in (HERE / "rendered").iterdir()} == expected
 
