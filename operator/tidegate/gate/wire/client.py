@@ -298,13 +298,13 @@ class ClientConnection(asyncio.Protocol):
         self.write(head if is_head else head + body)
         self.finish()
 
-    def begin(self, status: int, headers: Headers, length: int) -> None:
-        """Write the head of an answer that an engine gives."""
+    def begin(self, status: int, headers: Headers, length: int, first: bytes) -> None:
+        """Write the head of an answer that an engine gives, and its first bytes."""
         if length == CHUNKED and self.is_http10:
             length = UNTIL_CLOSE
         if length == UNTIL_CLOSE:
             self._keeps_alive = False
-        self.write(write_answer(status, headers, length, keeps_alive=self._stays))
+        self.write(write_answer(status, headers, length, keeps_alive=self._stays) + first)
 
     def write(self, data: bytes) -> None:
         """Write bytes; uvloop raises where the client left in this very turn of the loop."""

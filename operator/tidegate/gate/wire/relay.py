@@ -36,8 +36,8 @@ class Client(Protocol):
     reads: "Relay | None"
     """Told when the client falls behind and when it has caught up."""
 
-    def begin(self, status: int, headers: Headers, length: int) -> None:
-        """Write the head."""
+    def begin(self, status: int, headers: Headers, length: int, first: bytes) -> None:
+        """Write the head and the first bytes of the body, framed."""
 
     def write(self, data: bytes) -> None:
         """Write bytes of the body, framed."""
@@ -237,11 +237,10 @@ class Relay(Answer):
         answered = self.answered
         ours = {name for name, _ in self._extra}
         headers = [pair for pair in answered.headers if pair[0] not in ours]
-        self._client.begin(answered.status, [*headers, *self._extra], answered.length)
         kept = b"".join(self._kept)
         self._kept.clear()
         self.sent_bytes += len(kept)
-        self._client.write(kept)
+        self._client.begin(answered.status, [*headers, *self._extra], answered.length, kept)
 
     def _on_end(self) -> None:
         end = outcome_of(self.answered)
