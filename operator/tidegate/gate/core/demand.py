@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidegate.gate.core.blocks import BlockRule
+from tidegate.gate.core.peak import Growing
 from tidegate.gate.exchange import Ask, Decided, Surface
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Demand:
         "expected_tokens",
         "groups",
         "is_over",
+        "needed",
+        "needed_by",
         "number",
         "overtaken_tokens",
         "prompt_tokens",
@@ -51,6 +55,9 @@ class Demand:
         self.spare_prompt_tokens = 0
         self.spare_output_tokens = 0
         """What it must leave room for beside its own: a request of those who are worse off."""
+        self.needed: tuple[int, Growing] | None = None
+        """Blocks at its end, and how it grows there, by the block rule `needed_by`."""
+        self.needed_by: BlockRule | None = None
         self.groups: tuple[Group, ...] = ()
         """Those whose served share it counts in."""
         self.number = 0

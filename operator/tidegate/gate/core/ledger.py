@@ -65,6 +65,7 @@ class Ledger:
         self._lengths = lengths
         self.books: dict[str, PodBook] = {}
         self._slices: dict[str, SliceConfig] = {}
+        self._rules: dict[str, BlockRule] = {}
         self._headroom = GateConfig.model_fields["headroom"].default
         self._gates = 1
         self._untimed: list[tuple[float, int, Entry]] = []
@@ -74,10 +75,17 @@ class Ledger:
 
     def configure(self, config: GateConfig) -> None:
         """Take the slices' numbers."""
-        self._slices = {part.name: part for part in config.slices}
+        slices = {part.name: part for part in config.slices}
+        self._rules = {
+            name: self._rules[name]
+            if name in self._rules and self._slices[name].groups == part.groups
+            else BlockRule(part.groups)
+            for name, part in slices.items()
+        }
+        self._slices = slices
         self._headroom = config.headroom
         for book in self.books.values():
-            book.belongs(self._slices.get(book.pod.slice_name))
+            self._assign(book)
             book.settle(self._headroom, self._gates)
 
     def share_with(self, gates: int) -> None:
@@ -97,9 +105,13 @@ class Ledger:
             book = self.books.get(name) or PodBook(pod)
             book.pod = pod
             book.is_present = True
-            book.belongs(self._slices.get(pod.slice_name))
+            self._assign(book)
             book.settle(self._headroom, self._gates)
             self.books[name] = book
+
+    def _assign(self, book: PodBook) -> None:
+        name = book.pod.slice_name
+        book.belongs(self._slices.get(name), self._rules.get(name))
 
     def observe(self, pod: str, scrape: Scrape) -> None:
         """Correct a pod's book by its own metrics."""
@@ -138,7 +150,7 @@ class Ledger:
         seen = {book.pod.slice_name for book in self.books.values()}
         for part in self._slices.values():
             if part.pool == pool and part.name not in seen:
-                yield BlockRule(part.groups), part.kv_blocks
+                yield self._rules[part.name], part.kv_blocks
 
     # The seats
 
@@ -146,8 +158,7 @@ class Ledger:
         """Reserve what a request is expected to hold."""
         entry = Entry(demand, pod, prefill, now)
         samples = demand.ask.samples
-        entry.blocks = pod.blocks_of(demand, demand.expected_tokens)
-        pod.requests[entry] = pod.growing(demand, 0, demand.expected_tokens)
+        entry.blocks, pod.requests[entry] = pod.needed(demand)
         pod.peak = None
         pod.reserved_blocks += entry.blocks
         pod.reserved_tokens += entry.tokens

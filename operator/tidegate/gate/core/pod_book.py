@@ -74,12 +74,10 @@ class PodBook:
         self.stay = Stay()
         self.time_per_token = TimePerToken()
 
-    def belongs(self, part: SliceConfig | None) -> None:
+    def belongs(self, part: SliceConfig | None, blocks: BlockRule | None) -> None:
         """Take the slice's numbers; what was measured of the pod is kept."""
-        if part == self.slice:
-            return
         self.slice = part
-        self.blocks = BlockRule(part.groups) if part else None
+        self.blocks = blocks
         if part and part.prefill_tokens_per_second:
             self.prefill.guess(part.prefill_tokens_per_second)
 
@@ -108,6 +106,19 @@ class PodBook:
         remaining = output_tokens - made_tokens
         more = self.blocks_of(demand, output_tokens) - now
         return Growing(now, remaining, more / remaining if remaining else 0.0)
+
+    def needed(self, demand: Demand) -> tuple[int, Growing]:
+        """Return the blocks of a fresh request at its end, and how it grows there.
+
+        Pods of a slice share their rule, so this is worked out once for all of them.
+        """
+        if demand.needed is None or demand.needed_by is not self.blocks:
+            demand.needed_by = self.blocks
+            demand.needed = (
+                self.blocks_of(demand, demand.expected_tokens),
+                self.growing(demand, 0, demand.expected_tokens),
+            )
+        return demand.needed
 
     def known_peak(self) -> Peak:
         """Return the peak of its requests."""

@@ -84,14 +84,18 @@ class Queue:
     def first(self, number: int) -> list[Demand]:
         """Return the first few that wait; they go on waiting."""
         order = self._order
-        found: list[tuple[int, float, int, Demand]] = []
-        while order and len(found) < number:
-            item = heappop(order)
+        while order and order[0][3].is_over:
+            heappop(order)
+        found: list[Demand] = []
+        # The children of the item at index i of a heap are at 2i + 1 and 2i + 2.
+        near = [(order[0], 0)] if order else []
+        while near and len(found) < number:
+            item, index = heappop(near)
             if not item[3].is_over:
-                found.append(item)
-        for item in found:
-            heappush(order, item)
-        return [item[3] for item in found]
+                found.append(item[3])
+            for child in range(2 * index + 1, min(2 * index + 3, len(order))):
+                heappush(near, (order[child], child))
+        return found
 
     def expired(self, now: float) -> Iterator[Demand]:
         """Yield those whose deadline has passed; the caller removes them."""

@@ -84,9 +84,9 @@ def _fits(book: PodBook, demand: Demand, *, is_keeper: bool) -> bool:
     if is_keeper and book.blocks is not None:
         spare = demand.spare_prompt_tokens + demand.spare_output_tokens
         capacity -= book.blocks.of(spare)
-    if book.reserved_blocks + book.blocks_of(demand, demand.expected_tokens) <= capacity:
+    at_end, one = book.needed(demand)
+    if book.reserved_blocks + at_end <= capacity:
         return True
-    one = book.growing(demand, 0, demand.expected_tokens)
     peak = book.known_peak()
     growth = peak.growth_blocks + one.blocks_per_token * one.remaining_tokens
     spread = SPREAD * book.correction.caution * growth / sqrt(book.visits + 1)

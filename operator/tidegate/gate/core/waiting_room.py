@@ -95,7 +95,9 @@ class WaitingRoom:
 
     def _place_now(self, demand: Demand, now: float) -> Place | Why:
         """Find a place for one who has just come, past those who wait and do not fit."""
-        if self._is_dispatching and self._queue:  # it is not known yet that they do not fit
+        if not self._queue:
+            return self._placement.find(demand, now)
+        if self._is_dispatching:  # it is not known yet that they do not fit
             return Why.KV_BUDGET
         priority = demand.ask.caller.priority
         ahead = [d for d in self._queue.first(LOOK) if d.ask.caller.priority >= priority]
