@@ -3,7 +3,8 @@
 Usage: python bench/budget_error.py [LOGS.jsonl]
 
 Only logs whose model the sizing rules cover are judged; a term that a log does not show is left
-out. What a log does not tell (batched tokens, sequences, version) is taken as the engine's default.
+out. What a log does not tell (batched tokens, sequences, version) is taken as the engine's default,
+and over how many GPUs the model is divided follows from the weights that it shows.
 """
 
 import json
@@ -37,9 +38,19 @@ PRODUCTS = {
     "A100-SXM4-40GB": "NVIDIA-A100-SXM4-40GB",
     "RTX 3090": "NVIDIA-GeForce-RTX-3090",
     "RTX 4090": "NVIDIA-GeForce-RTX-4090",
+    "RTX 5090": "NVIDIA-GeForce-RTX-5090",
     "L40S": "NVIDIA-L40S",
     "RTX PRO 6000 Blackwell": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
 }
+# How a checkpoint is stored, by a word of its name: what its config.json would say.
+STORED = {
+    "nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "awq": {"quant_method": "awq", "bits": 4, "group_size": 128},
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+}
+DIVISIONS = (1, 2, 4, 8, 16)
+SAME_WEIGHTS = 0.1
+"""How near weights must be for a division that a log does not tell; the next is half of it."""
 TERM_KEYS = {
     "weights": "model_loading_gib",
     "activations": "activation_peak_gib",
@@ -107,11 +118,13 @@ def judge(log: dict[str, Any]) -> Judged:
     """Predict a log's terms from its configuration alone."""
     if log.get("engine") == "V0":
         raise LookupError("it is of the former engine, V0")
+    if log.get("sleep_mode"):
+        raise LookupError("sleep mode's allocator hides memory from the engine's own count")
     model = model_of(log)
     gpu = gpu_of(log)
+    log = with_division(log, model, gpu)
     line = log.get("gpu_memory_utilization") or UTILIZATION_WHEN_UNTOLD
     divided = division.divide(Case(model, engine_of(log, model, gpu), gpu, line))
-    require_known_division(log, divided.weights.bytes)
     may_use = math.ceil(gpu.cuda_total.bytes * line)  # as the log's engine, which a plan may lower
     return Judged(log, predicted(divided, may_use), shown(log, may_use))
 
@@ -145,23 +158,33 @@ def blocks_of(log: dict[str, Any]) -> Blocks:
     model = model_of(log)
     known = gpus.variants(PRODUCTS.get(log.get("gpu", ""), ""))
     gpu = known[0] if known else gpus.unknown("untold", 81_920, CAPABILITY_WHEN_UNTOLD)
-    engine = engine_of(log, model, gpu)
+    engine = engine_of(with_division(log, model, gpu), model, gpu)
     capability = gpu.compute_capability or CAPABILITY_WHEN_UNTOLD
-    if "tensor_parallel" not in log:
-        if "model_loading_gib" not in log:
-            raise LookupError("it does not tell over how many GPUs the model is divided")
-        require_known_division(log, weights.of(model, engine, "bfloat16", None).bytes)
     planned = pool.kv_pool(model, engine, round(log["available_kv_gib"] * GIB), capability)
     is_blocks = unit == "gpu_blocks"
     computed = planned.num_blocks if is_blocks else planned.cache_size_tokens
     return Blocks(log, "blocks" if is_blocks else "tokens", log[unit], computed)
 
 
-def require_known_division(log: dict[str, Any], weights_bytes: int) -> None:
-    """Refuse a log that does not tell its GPUs and whose weights are not those of one."""
+def with_division(log: dict[str, Any], model: ModelShape, gpu: Gpu) -> dict[str, Any]:
+    """Return a log with its tensor parallel size: told, or that whose weights are those it shows.
+
+    Raises:
+        LookupError: it tells neither.
+    """
     loaded_gib = log.get("model_loading_gib")
-    if "tensor_parallel" not in log and loaded_gib and weights_bytes > 1.5 * GIB * loaded_gib:
+    if "tensor_parallel" in log:
+        return log
+    if loaded_gib is None:
+        if "available_kv_gib" in log and log.get("gpu") in PRODUCTS:
+            return log | {"tensor_parallel": 1}  # a single card, as it names one
         raise LookupError("it does not tell over how many GPUs the model is divided")
+    for size in DIVISIONS:
+        found = log | {"tensor_parallel": size}
+        loaded = weights.of(model, engine_of(found, model, gpu), model.dtype).bytes
+        if abs(loaded / GIB - loaded_gib) <= SAME_WEIGHTS * loaded_gib:
+            return found
+    raise LookupError("it does not tell over how many GPUs the model is divided")
 
 
 def model_of(log: dict[str, Any]) -> ModelShape:
@@ -169,7 +192,11 @@ def model_of(log: dict[str, Any]) -> ModelShape:
     found = models.find(log.get("model", "")) or models.find(log.get("config_key") or "")
     if found is None:
         raise LookupError("the catalogue has no config of this model")
-    return shape.read(found.config)
+    told = f"{log.get('quantization') or ''} {log['model']}".lower()
+    stored = next((config for word, config in STORED.items() if word in told), None)
+    if stored is None or "quantization_config" in found.config:
+        return shape.read(found.config)
+    return shape.read({**found.config, "quantization_config": stored})
 
 
 def engine_of(log: dict[str, Any], model: ModelShape, gpu: Gpu) -> EngineConfig:
@@ -177,23 +204,30 @@ def engine_of(log: dict[str, Any], model: ModelShape, gpu: Gpu) -> EngineConfig:
     oldest = engines.engine(engines.versions()[0])  # defaults by card are as old as these logs
     default = oldest.batch_defaults(gpu.cuda_total.bytes, gpu.product, gpu.compute_capability)
     return EngineConfig(
-        version=log.get("vllm_version") or VERSION_WHEN_UNTOLD,
+        version=version_of(log),
         max_model_len=log.get("max_model_len") or model.max_model_len,
         max_num_seqs=log.get("max_num_seqs") or default.max_num_seqs,
         max_num_batched_tokens=log.get("max_num_batched_tokens") or default.max_num_batched_tokens,
-        quantization=quantization_of(log),
+        quantization=quantization_of(log, model),
         kv_cache_dtype=log.get("kv_cache_dtype") or "auto",
         block_size=log.get("block_size"),
         tensor_parallel=log.get("tensor_parallel") or 1,
         pipeline_parallel=log.get("pipeline_parallel") or 1,
+        decode_context_parallel=log.get("decode_context_parallel") or 1,
         enforce_eager=bool(log.get("enforce_eager")),
     )
 
 
-def quantization_of(log: dict[str, Any]) -> str | None:
-    """Return the --quantization that a log's words stand for."""
-    told = (log.get("quantization") or log["model"]).lower()
-    return next((name for name in ("fp8", "awq", "gptq") if name in told), None)
+def version_of(log: dict[str, Any]) -> str:
+    """Return the version that a log tells, or about which one its date says it is."""
+    told: str = log.get("vllm_version") or log.get("vllm_version_about") or VERSION_WHEN_UNTOLD
+    return told
+
+
+def quantization_of(log: dict[str, Any], model: ModelShape) -> str | None:
+    """Return fp8 where a log's words say so and the model's config.json does not."""
+    told = f"{log.get('quantization') or ''} {log['model']}".lower()
+    return "fp8" if model.quantization is None and "fp8" in told else None
 
 
 def gpu_of(log: dict[str, Any]) -> Gpu:

@@ -211,9 +211,9 @@ def test_the_catalogue_is_listed_with_what_is_sized():
         "whyNot": None,
     }
     assert all(row["sized"] or row["whyNot"] for row in models.values())
-    reduced = models["Qwen/Qwen2.5-VL-7B-Instruct"]
-    assert (reduced["sized"], reduced["poolOnly"]) == (False, True)
-    assert "vocab_size is missing" in reduced["whyNot"]
+    of_another = models["sgl-project/DeepSeek-V4-Flash-FP8"]
+    assert (of_another["sized"], of_another["poolOnly"]) == (False, False)
+    assert "model_type" in of_another["whyNot"]
     assert list(models) == sorted(models)
     assert "Qwen/Qwen3-32B" in run("plan", "--models")[1]
 

@@ -1,6 +1,7 @@
 """The plan of a deployment: slices by class of node, exclusions, and the revision."""
 
 import copy
+import dataclasses
 
 import pytest
 import yaml
@@ -361,7 +362,12 @@ def test_what_others_are_declared_to_hold_of_a_card_is_left_to_them():
     assert any("other processes hold 8.0Gi of each GPU" in told for told in beside.because)
 
 
-def test_a_reduced_copy_of_the_catalogue_is_blamed_and_not_what_the_user_wrote():
+def test_a_reduced_copy_of_the_catalogue_is_blamed_and_not_what_the_user_wrote(monkeypatch):
+    whole = models.find("Qwen/Qwen2.5-VL-7B-Instruct")
+    cut = {key: value for key, value in whole.config.items() if key != "intermediate_size"}
+    lacking = ("intermediate_size",)
+    known = dataclasses.replace(whole, config=cut, standing="reduced", missing=lacking)
+    monkeypatch.setattr(models, "find", lambda model_id: known)
     reduced = spec_with(model__id="Qwen/Qwen2.5-VL-7B-Instruct")
     with pytest.raises(
         Refused, match=r"copy of Qwen/Qwen2\.5-VL-7B-Instruct is reduced"

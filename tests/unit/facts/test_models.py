@@ -36,23 +36,35 @@ def test_a_quantised_copy_differs_by_its_quantisation_only():
     assert "from memory" in quantised.source
 
 
-def test_what_a_reduced_config_lacks_is_named():
-    found = models.find("zai-org/GLM-5")
+@pytest.mark.parametrize(
+    ("model_id", "method", "algorithm"),
+    [
+        ("nvidia/Qwen3-235B-A22B-NVFP4", "modelopt", "NVFP4"),
+        ("nvidia/Llama-3.1-70B-Instruct-FP8", "modelopt", "FP8"),
+        ("zai-org/GLM-5-FP8", "fp8", None),
+        ("moonshotai/Kimi-K2-Thinking", "compressed-tensors", None),
+    ],
+)
+def test_a_quantised_copy_tells_how_it_is_stored(model_id, method, algorithm):
+    stored = models.find(model_id).config["quantization_config"]
 
-    assert found.standing == "reduced"
-    assert "intermediate_size" in found.missing
+    assert stored["quant_method"] == method
+    assert stored.get("quant_algo") == algorithm
 
 
-def test_a_quantised_copy_whose_format_is_not_known_says_so():
-    assert "quantization_config" in models.find("nvidia/Qwen3-235B-A22B-NVFP4").missing
+def test_recurrent_layers_of_qwen_keep_their_state_in_the_type_that_each_copy_tells():
+    for model_id in models.known_ids():
+        if "Qwen3.5" in model_id or "Qwen3.6" in model_id:
+            text = models.find(model_id).config["text_config"]
+            assert text["mamba_ssm_dtype"] == "float32", model_id
 
 
 def test_a_periodic_layer_pattern_is_written_out():
     layers = models.find("google/gemma-4-26B-A4B").config["layer_types"]
-    reduced = models.find("nvidia/Gemma-4-31B-IT-NVFP4").config["layer_types"]
+    quantised = models.find("nvidia/Gemma-4-31B-IT-NVFP4").config["text_config"]["layer_types"]
 
     assert (len(layers), layers.count("full_attention")) == (30, 5)
-    assert (len(reduced), reduced.count("full_attention")) == (60, 10)
+    assert (len(quantised), quantised.count("full_attention")) == (60, 10)
 
 
 @pytest.mark.parametrize("model_id", models.known_ids())
@@ -63,7 +75,8 @@ def test_every_model_has_a_config_a_source_and_an_honest_standing(model_id):
     assert found.standing in ("copied", "from memory", "reduced")
     assert (found.standing != "reduced") or found.missing
     config = found.config.get("text_config", found.config)
-    assert ("num_hidden_layers" in config) or ("num_hidden_layers" in found.missing)
+    layers = {"num_hidden_layers", "hybrid_override_pattern", "layers_block_type"}
+    assert layers.intersection(config) or "num_hidden_layers" in found.missing
     assert not set(found.missing) & set(found.config)
 
 

@@ -129,13 +129,13 @@ def _absorbed(layer: Layer, shape: ModelShape, engine: EngineConfig) -> float:
 
 
 def _with_tower(text: Figure, tower_bytes: int, engine: EngineConfig) -> Figure:
-    """Add a tower: models divide theirs, or every GPU holds all of it."""
+    """Add a tower: most models divide theirs, of some every GPU holds all of it."""
     if engine.language_only:
         return text
     least = tower_bytes // engine.tensor_parallel
     if least == tower_bytes:
         return replace(text + exact(tower_bytes), source=text.source)
-    return replace(text + estimated(tower_bytes, least, tower_bytes), source=text.source)
+    return replace(text + estimated(least, least, tower_bytes), source=text.source)
 
 
 def _alone(engine: EngineConfig) -> EngineConfig:

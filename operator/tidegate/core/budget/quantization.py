@@ -1,6 +1,7 @@
 """How a checkpoint stores its weights: bytes per element, and what stays unquantised."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,11 @@ _SCALE_BYTES = 2  # of a group, where nothing else is told
 _MXFP4_BYTES = 0.5 + 1 / 32
 # Routed experts by `expert_dtype`, beside linear layers that are stored in another way.
 _EXPERT_BYTES = {"fp4": _MXFP4_BYTES, "fp8": 1.0}
+_ALGORITHMS = {"FP8": 1.0, "NVFP4": 0.5 + 1 / 16}
+_LISTED = 8  # more names than this are those of every layer
+_NUMBER = re.compile(r"\.\d+[.*]")
+_WHOLE_ATTENTION = re.compile(r"^re:(?!.*indexer)|attn(\.?\*)?$|[qkvo]_(a_|b_)?proj|qkv")
+_WHOLE_DENSE = re.compile(r"^re:.*mlp.*_proj|\.mlp\*?$|\.mlp\.(gate|up|down|gate_up)_proj$")
 _IGNORED = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
 # modelopt's names for the type of the KV cache, as the engine spells them.
 _KV_ALGORITHMS = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
@@ -44,7 +50,7 @@ class Quantization:
 
     `bytes_per_element` is None for a method whose sizes are not known, and `method` is empty where
     the config says that experts are quantised and not how the rest is. Routed experts may have a
-    size of their own, `expert_bytes_per_element`.
+    size of their own, `expert_bytes_per_element`, and so may what mixes tokens.
     `quantizes_dense` is of feed-forward blocks that are no routed experts.
     `kv_cache_dtype` is what the checkpoint asks of the engine's `auto`.
     """
@@ -52,6 +58,7 @@ class Quantization:
     method: str
     bytes_per_element: float | None
     expert_bytes_per_element: float | None = None
+    attention_bytes_per_element: float | None = None
     quantizes_attention: bool = True
     quantizes_dense: bool = True
     experts_only: bool = False
@@ -72,11 +79,15 @@ def read(config: Mapping[str, Any], text: Mapping[str, Any]) -> Quantization | N
     expert_bytes = _EXPERT_BYTES.get(str(text.get("expert_dtype")))
     if not found:
         return None if expert_bytes is None else Quantization("", None)
-    method = str(found.get("quant_method", "")).lower()
+    unnamed = "modelopt" if found.get("quant_algo") else ""  # it keeps its name in a file beside
+    method = str(found.get("quant_method") or unnamed).lower()
+    of_layers = _of_layers(found)
+    largest = max(of_layers.values(), default=None)
     return Quantization(
         method=method,
-        bytes_per_element=_bytes_per_element(method, found),
-        expert_bytes_per_element=expert_bytes,
+        bytes_per_element=_bytes_per_element(method, found) or of_layers.get("dense", largest),
+        expert_bytes_per_element=expert_bytes or of_layers.get("experts"),
+        attention_bytes_per_element=of_layers.get("attention"),
         quantizes_attention=not _skips_attention(found),
         quantizes_dense=not _skips_dense(found),
         experts_only=method in ("mxfp4", "gpt_oss_mxfp4", "experts_int8"),
@@ -171,29 +182,51 @@ def _grouped(
 
 
 def _skips_attention(found: Mapping[str, Any]) -> bool:
-    """Tell whether the list of modules left alone names the attention projections as a whole."""
-    for key in _IGNORED:
-        names = found.get(key)
-        if isinstance(names, list):
-            attention = [name for name in names if isinstance(name, str) and "attn" in name]
-            if any("*" in name or name.startswith("re:") for name in attention):
-                return True
-            if len(attention) > 8:  # listed layer by layer
-                return True
-    return False
+    """Tell whether the lists of modules left alone name the attention projections as a whole."""
+    return _names_all(found, _is_attention)
 
 
 def _skips_dense(found: Mapping[str, Any]) -> bool:
-    """Tell whether the list of modules left alone names all but routed experts by a pattern."""
-    lists = [found.get(key) for key in _IGNORED]
-    patterns = [
+    """Tell whether they name feed-forward blocks that are no routed experts."""
+    return _names_all(found, _is_dense)
+
+
+def _names_all(found: Mapping[str, Any], belongs: Callable[[str], bool]) -> bool:
+    """Tell whether names that belong are left alone: by a pattern, or listed layer by layer."""
+    names = [
         name
-        for listed in lists
-        if isinstance(listed, list)
-        for name in listed
-        if isinstance(name, str) and name.startswith("re:")
+        for key in _IGNORED
+        if isinstance(found.get(key), list)
+        for name in found[key]
+        if isinstance(name, str) and belongs(name)
     ]
-    return any("shared_expert" in name or ("mlp" in name and "_proj" in name) for name in patterns)
+    has_pattern = any(name.startswith("re:") or not _NUMBER.search(name) for name in names)
+    return has_pattern or len(names) > _LISTED
+
+
+def _is_attention(name: str) -> bool:
+    return "attn" in name and bool(_WHOLE_ATTENTION.search(name))
+
+
+def _is_dense(name: str) -> bool:
+    return "shared_expert" in name or bool(_WHOLE_DENSE.search(name))
+
+
+def _of_layers(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return bytes per element by what a module belongs to, where each is listed with its type."""
+    listed = found.get("quantized_layers")
+    sizes: dict[str, float] = {}
+    for name, described in listed.items() if isinstance(listed, Mapping) else ():
+        algorithm = str(described.get("quant_algo", "")) if isinstance(described, Mapping) else ""
+        size = next((one for end, one in _ALGORITHMS.items() if algorithm.endswith(end)), None)
+        if size is not None:
+            belongs = "dense"
+            if "experts" in str(name) and "shared_expert" not in str(name):
+                belongs = "experts"
+            elif "attn" in str(name) or "mixer" in str(name):
+                belongs = "attention"
+            sizes[belongs] = max(size, sizes.get(belongs, 0))
+    return sizes
 
 
 def _kv_cache_dtype(method: str, found: Mapping[str, Any]) -> str | None:

@@ -177,6 +177,8 @@ def read(config: Mapping[str, Any]) -> ModelShape:
     """
     text = _text_config(config)
     named_type = config_keys.text(text, "model_type") or ""
+    outer_type = config_keys.text(config, "model_type") or ""
+    named_type = named_type or (outer_type if outer_type in _TEXT_TYPES else "")
     model_type = _TEXT_TYPES.get(named_type, named_type)
     count = _layer_count(text, model_type)
     mlps = feed_forward.read(text, model_type, count)

@@ -166,6 +166,8 @@ def _shapes(key: str) -> bool:
 def _is_on(key: str, value: Any, config: Mapping[str, Any]) -> bool:
     if not value:
         return False
+    if key == "attn_type_list":  # 1 is plain attention
+        return not isinstance(value, list) or any(one != 1 for one in value)
     if key in ("v_head_dim", "head_dim_v"):
         return bool(value != config.get("head_dim"))
     return True

@@ -14,6 +14,9 @@ from tidegate.core.budget.quantization import Quantization
 from tidegate.core.budget.shape import Layer, ModelShape, element_bytes
 from tidegate.errors import Refused
 
+# Kernels pad the width of experts on each GPU, and the hidden size, to multiples of these: Marlin
+# on Ampere and Hopper, TensorRT-LLM's on Blackwell (vLLM 0.32).
+_PADDED = dict.fromkeys(("mxfp4", "gpt_oss_mxfp4"), (128, 256))
 BYTES_FIELD = "spec.model.weights.bytes"
 
 
@@ -22,7 +25,8 @@ class Sizes:
     """What a weight costs: bytes of an element by what it belongs to, and the division.
 
     Routed experts are divided over `expert_ranks` GPUs: whole experts with expert parallel,
-    slices of each else.
+    slices of each else. Their width and the hidden size that they work on are padded to
+    `expert_multiples`.
     """
 
     dtype_bytes: int
@@ -34,6 +38,7 @@ class Sizes:
     tensor_parallel: int
     expert_ranks: int = 1
     whole_experts: bool = False
+    expert_multiples: tuple[int, int] = (1, 1)
 
 
 def stages(shape: ModelShape, engine: EngineConfig, dtype: str) -> list[float]:
@@ -74,7 +79,11 @@ def sizes_of(shape: ModelShape, engine: EngineConfig, dtype: str) -> Sizes:
     skips_attention = found is not None and not found.quantizes_attention
     return Sizes(
         dtype_bytes=size,
-        attention=size if only_experts or skips_attention else quantized,
+        attention=(
+            size
+            if only_experts or skips_attention
+            else (found and found.attention_bytes_per_element) or quantized
+        ),
         dense=size if only_experts or skips_dense else quantized,
         experts=(found and found.expert_bytes_per_element) or quantized,
         hidden=shape.hidden_size,
@@ -82,6 +91,7 @@ def sizes_of(shape: ModelShape, engine: EngineConfig, dtype: str) -> Sizes:
         tensor_parallel=engine.tensor_parallel,
         expert_ranks=engine.tensor_parallel * engine.data_parallel,
         whole_experts=engine.expert_parallel,
+        expert_multiples=_PADDED.get(found.method if found else "", (1, 1)),
     )
 
 
@@ -156,8 +166,19 @@ def _feed_forward(layer: Layer, sizes: Sizes) -> float:
 
 def one_expert(mlp: Experts, sizes: Sizes) -> float:
     """Return the bytes of one routed expert."""
-    width = mlp.latent_size or sizes.hidden
-    return mlp.projections * width * mlp.intermediate_size * sizes.experts
+    of_width, of_hidden = sizes.expert_multiples
+    slices = 1 if sizes.whole_experts else sizes.expert_ranks
+    inner = _padded(mlp.intermediate_size / slices, of_width) * slices
+    return (
+        mlp.projections
+        * _padded(mlp.latent_size or sizes.hidden, of_hidden)
+        * inner
+        * (sizes.experts)
+    )
+
+
+def _padded(width: float, multiple: int) -> float:
+    return width if multiple == 1 else math.ceil(width / multiple) * multiple
 
 
 def embedding(sizes: Sizes) -> float:

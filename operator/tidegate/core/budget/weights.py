@@ -36,7 +36,7 @@ def of(
     is_quantized = arithmetic.quantization_of(shape, engine) is not None
     term = "weights_quantized" if is_quantized else "weights_plain"
     text = bands.spread(lambda value: likely * value(term), f"config.json, {dtype}")
-    vision = None if engine.language_only else _vision(shape, dtype)
+    vision = None if engine.language_only else _vision(shape, dtype, engine.tensor_parallel)
     return text if vision is None else text + vision
 
 
@@ -85,12 +85,18 @@ def parameters(shape: ModelShape) -> tuple[int, int] | None:
     return round(every - idle), round(every)
 
 
-def _vision(shape: ModelShape, dtype: str) -> Figure | None:
-    """Return the tower of a multimodal model, replicated or not; None for a text model."""
+def _vision(shape: ModelShape, dtype: str, tensor_parallel: int) -> Figure | None:
+    """Return the tower of a multimodal model; None for a text model.
+
+    Most models divide theirs over the GPUs (--mm-encoder-tp-mode weights); of some every GPU holds
+    all of it.
+    """
     config = shape.vision
     if config is None:
         return None
     size = arithmetic.vision_elements(config, shape.hidden_size or 0) * element_bytes(dtype)
-    figure = bands.spread(lambda value: size * value("weights_vision"), "vision_config")
-    # Where the library fills in most of the tower's sizes, nothing below 2 GiB is excluded.
-    return figure if size else estimated(2**30, 0, 2**31, "vision_config does not tell the sizes")
+    if not size:  # where the library fills in its sizes, nothing below 2 GiB is excluded
+        return estimated(2**30, 0, 2**31, "vision_config does not tell the sizes")
+    term, share = bands.term("weights_vision"), size / tensor_parallel
+    low, high = round(share * term.low), round(size * term.high)
+    return estimated(round(share * term.value), low, high, "vision_config")
