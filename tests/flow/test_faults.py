@@ -30,6 +30,7 @@ async def test_every_scenario_ends_ready_with_only_the_wanted_pods(scenario):
     }
 
 
+@pytest.mark.timeout(400)  # a whole history for each write
 async def test_a_crash_after_any_write_changes_nothing(scenario):
     plain = await play(scenario)
     for count in range(len(plain.api.writes)):
