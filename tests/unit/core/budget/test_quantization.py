@@ -65,3 +65,45 @@ def test_patterns_that_leave_all_but_routed_experts_alone_are_understood():
     assert found.bytes_per_element == 0.5 + 1 / 32
     assert not found.quantizes_attention
     assert not found.quantizes_dense
+
+
+def test_modules_that_are_listed_with_their_types_count_by_what_they_belong_to():
+    layer = "model.layers.0"
+    config = {
+        "quantization_config": {
+            "quant_algo": "MIXED_PRECISION",
+            "quantized_layers": {
+                f"{layer}.linear_attn.out_proj": {"quant_algo": "FP8"},
+                f"{layer}.mlp.experts": {"quant_algo": "W4A16_NVFP4"},
+                f"{layer}.mlp.shared_expert.up_proj": {"quant_algo": "NVFP4"},
+                f"{layer}.odd": 7,
+            },
+        }
+    }
+    found = quantization.read(config, config)
+
+    assert found.method == "modelopt"
+    assert found.attention_bytes_per_element == 1
+    assert found.expert_bytes_per_element == found.bytes_per_element == 0.5625
+
+
+@pytest.mark.parametrize(
+    ("names", "attention", "dense"),
+    [
+        (["lm_head"], True, True),
+        ([f"model.layers.{index}.self_attn*" for index in range(24)], False, True),
+        ([f"model.layers.{index}.self_attn.kv_b_proj" for index in range(24)], False, True),
+        ([f"model.layers.{index}.self_attn.indexer*" for index in range(24)], True, True),
+        ([f"model.layers.{index}.self_attn.q_a_layernorm" for index in range(24)], True, True),
+        ([f"model.layers.{index}.mlp.shared_experts*" for index in range(24)], True, False),
+        ([f"model.layers.{index}.mlp.gate" for index in range(24)], True, True),
+        ([f"model.layers.{index}.mlp*" for index in range(24)], True, False),
+        (["re:.*self_attn.*"], False, True),
+        (["model.layers.0.self_attn.q_proj"], True, True),  # one layer is not all of them
+    ],
+)
+def test_what_a_checkpoint_leaves_alone_is_told_from_norms_and_routers(names, attention, dense):
+    config = {"quantization_config": {"quant_method": "fp8", "ignore": names}}
+    found = quantization.read(config, config)
+
+    assert (found.quantizes_attention, found.quantizes_dense) == (attention, dense)

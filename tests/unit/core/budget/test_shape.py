@@ -262,3 +262,9 @@ def test_a_value_of_a_wrong_type_is_named_by_its_key(model, key, value):
         shape.read({**known.config, key: value})
 
     assert caught.value.reason == Reason.MODEL_CONFIG_INVALID
+
+
+def test_a_list_of_plain_attention_is_no_structure_of_its_own(llama_8b):
+    assert shape.read(llama_8b | {"attn_type_list": [1] * 32}).layer_count == 32
+    with pytest.raises(Refused, match="attn_type_list"):
+        shape.read(llama_8b | {"attn_type_list": [1, 0] * 16})

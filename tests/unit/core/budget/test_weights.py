@@ -9,6 +9,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core.budget import draft, shape, weights
 from tidegate.core.budget.engine_config import Speculative
 from tidegate.errors import Refused
+from tidegate.facts import models
 
 GIB = 2**30
 QWEN3_32B = {
@@ -193,3 +194,50 @@ def test_tokens_pass_through_the_experts_they_are_sent_to_only(llama_8b):
 
     assert every == pytest.approx(235e9, rel=0.01)
     assert active == pytest.approx(22e9, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "tensor_parallel", "logged_gib"),
+    [
+        ("openai/gpt-oss-120b", 1, 65.9651),  # Marlin, on a Hopper
+        ("openai/gpt-oss-20b", 1, 13.72),  # Marlin, on an Ampere
+        ("zai-org/GLM-4.5V", 4, 50.31),  # a tower that is divided
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", 1, 44.76),
+    ],
+)
+def test_padding_of_kernels_and_towers_are_counted_as_engines_logged_them(
+    engine, model_id, tensor_parallel, logged_gib
+):
+    model = shape.read(models.find(model_id).config)
+    figure = weights.of(model, replace(engine, tensor_parallel=tensor_parallel), "bfloat16")
+
+    assert figure.bytes / GIB == pytest.approx(logged_gib, rel=0.005)
+    assert figure.low <= logged_gib * GIB <= figure.high
+
+
+def test_each_gpus_slice_of_an_expert_is_padded(engine):
+    model = shape.read(models.find("openai/gpt-oss-20b").config)
+    slices, whole = (
+        weights.of(
+            model, replace(engine, tensor_parallel=8, expert_parallel=is_whole), "bfloat16"
+        ).bytes
+        for is_whole in (False, True)
+    )
+
+    assert slices > whole  # 360 of 2,880 are padded to 384, 2,880 to 2,944
+
+
+@pytest.mark.parametrize(
+    ("model_id", "public_gb"),
+    [
+        ("deepseek-ai/DeepSeek-V3", 688.6),  # its layer that drafts included, of 11.5
+        ("moonshotai/Kimi-K2-Thinking", 594),
+        ("Qwen/Qwen3.5-122B-A10B", 244),
+        ("MiniMaxAI/MiniMax-M2.5", 230),
+    ],
+)
+def test_checkpoints_come_to_the_sizes_that_their_hubs_show(engine, model_id, public_gb):
+    model = shape.read(models.find(model_id).config)
+    figure = weights.of(model, engine, "bfloat16")
+
+    assert figure.bytes / 1e9 == pytest.approx(public_gb, rel=0.03)
