@@ -25,9 +25,11 @@ _PRE_STOP_SECONDS = 5
 """Until proxies and clients have seen that the endpoint leaves; a gate serves on meanwhile."""
 _EXIT_SECONDS = 5
 """From the end of the drain to the end of the process."""
+_STARTUP_FAILURES = 300
+"""One a second. A process starts slowly on a busy node; to end it would only begin anew."""
 _TIMES = {
     "pre_stop_seconds": _PRE_STOP_SECONDS,
-    "startup_failures": 60,
+    "startup_failures": _STARTUP_FAILURES,
     "readiness_period_seconds": 2,
     "liveness_period_seconds": 10,
     "liveness_failures": 3,
