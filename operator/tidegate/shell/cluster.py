@@ -40,6 +40,8 @@ class KubernetesCluster:
         self._wake = wake
         self._may_write = may_write
         self._nodes_seen: dict[str, Any] = {}
+        self.nodes_version = 0
+        """Grows whenever a node's part in planning changed."""
         self._gpu_pods: dict[tuple[str, str], tuple[GpuPod, ...]] = {}
         self.deployments = Cache(BY_KIND[KIND], without_managed_fields, self._deployment_changed)
         self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
@@ -274,6 +276,7 @@ class KubernetesCluster:
             del self._nodes_seen[name]
         else:
             self._nodes_seen[name] = seen
+        self.nodes_version += 1
         self.wake_all()
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.flow.ports import Document
-from tidegate.shell.resources import LEASE_RULES, RULES
+from tidegate.shell import install_webhook
+from tidegate.shell.resources import CERTIFICATE_RULES, LEASE_RULES, NAMED_RULES, RULES
 from tidegate.shell.settings import GATE_IMAGE_VARIABLE, OperatorSettings
 
 NAME = "tidegate"
 _LABELS = dict(OPERATOR_LABELS)
 _CONFIG_PATH = "/etc/tidegate/settings.yaml"
+_LEAVING_SECONDS = 5
 
 
 def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
@@ -29,10 +31,15 @@ def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
             "rbac.authorization.k8s.io/v1",
             "ClusterRole",
             None,
-            rules=_rules(RULES),
+            rules=_rules(RULES) + _named_rules(NAMED_RULES),
         ),
         _binding("ClusterRoleBinding", "ClusterRole", None, namespace),
-        _object("rbac.authorization.k8s.io/v1", "Role", namespace, rules=_rules(LEASE_RULES)),
+        _object(
+            "rbac.authorization.k8s.io/v1",
+            "Role",
+            namespace,
+            rules=_rules(LEASE_RULES) + _named_rules(CERTIFICATE_RULES),
+        ),
         _binding("RoleBinding", "Role", namespace, namespace),
         _object(
             "v1",
@@ -47,6 +54,7 @@ def manifests(image: str, namespace: str, replicas: int) -> list[Document]:
             namespace,
             spec={"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}},
         ),
+        *install_webhook.objects(namespace),
     ]
 
 
@@ -74,8 +82,19 @@ def _rules(table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[dict[str
     ]
 
 
+def _named_rules(
+    table: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...],
+) -> list[dict[str, Any]]:
+    rules = _rules(tuple((group, resource, verbs) for group, resource, verbs, _ in table))
+    return [
+        rule | ({"resourceNames": list(names)} if names else {})
+        for rule, (*_, names) in zip(rules, table, strict=True)
+    ]
+
+
 def _deployment(image: str, replicas: int) -> dict[str, Any]:
-    port = OperatorSettings().http_port
+    settings = OperatorSettings()
+    port = settings.http_port
     return {
         "replicas": replicas,
         "selector": {"matchLabels": dict(_LABELS)},
@@ -92,21 +111,26 @@ def _deployment(image: str, replicas: int) -> dict[str, Any]:
                     "runAsUser": 65532,
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
-                "containers": [_container(image, port)],
+                "containers": [_container(image, port, settings.webhook.port)],
                 "volumes": [{"name": "settings", "configMap": {"name": NAME}}],
             },
         },
     }
 
 
-def _container(image: str, port: int) -> dict[str, Any]:
+def _container(image: str, port: int, webhook_port: int) -> dict[str, Any]:
     return {
         "name": "operator",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["run", "--config", _CONFIG_PATH],
         "env": [{"name": GATE_IMAGE_VARIABLE, "value": image}],
-        "ports": [{"name": "http", "containerPort": port}],
+        "ports": [
+            {"name": "http", "containerPort": port},
+            {"name": install_webhook.PORT_NAME, "containerPort": webhook_port},
+        ],
+        # while API servers learn that this replica leaves, it goes on answering them
+        "lifecycle": {"preStop": {"sleep": {"seconds": _LEAVING_SECONDS}}},
         "livenessProbe": {
             "httpGet": {"path": "/healthz", "port": "http"},
             "periodSeconds": 10,

@@ -13,6 +13,8 @@ from tidegate.core.names import FIELD_MANAGER
 from tidegate.flow import reconcile
 from tidegate.flow.ports import Ref
 from tidegate.shell import handlers, telemetry
+from tidegate.shell.admission import webhook
+from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.api_server import ApiServer
 from tidegate.shell.cluster import KubernetesCluster
 from tidegate.shell.deployment_metrics import DeploymentMetrics
@@ -52,6 +54,13 @@ class Operator:
         self._gates = PodGates()
         self._deployment_metrics = DeploymentMetrics(metrics)
         self._memory = reconcile.Memory()
+        self._webhook = (
+            webhook.make(
+                api, settings, self.cluster, AdmissionMetrics(metrics.registry), self._may_write
+            )
+            if settings.webhook.enabled
+            else None
+        )
         self._ended: dict[Ref, tuple[str, str]] = {}
         self._failed = False
 
@@ -59,14 +68,20 @@ class Operator:
         """Say whether the process works; false when one of its tasks ended with an error."""
         return not self._failed
 
+    def ready(self) -> bool:
+        """Say whether the caches are filled and a review that comes now is answered."""
+        return self.cluster.synced() and (self._webhook is None or self._webhook.is_ready())
+
     async def run(self) -> None:
         """Work until cancelled, until kopf was told to stop, or until the Lease is lost."""
         serving = await telemetry.serve(
-            self._settings.http_port, self._metrics, self.healthy, self.cluster.synced
+            self._settings.http_port, self._metrics, self.healthy, self.ready
         )
         try:
             await _until_one_ends(
-                self._lead(), *(cache.run(self._api) for cache in self.cluster.caches())
+                self._lead(),
+                self._serve_reviews(),
+                *(cache.run(self._api) for cache in self.cluster.caches()),
             )
         except Exception:
             self._failed = True
@@ -74,6 +89,8 @@ class Operator:
         finally:
             if self._settings.leader_election:
                 await self._leadership.resign()  # first: another process waits for it
+            if self._webhook is not None:
+                await self._webhook.close()
             await serving.cleanup()
             await self._engines.close()
             await self._gates.close()
@@ -86,6 +103,15 @@ class Operator:
             await self._leadership.lead(self._work)
         else:
             await self._work()
+
+    async def _serve_reviews(self) -> None:
+        """Serve the webhook, whether this process leads or not; a review needs full caches."""
+        for cache in self.cluster.caches():
+            await cache.synced.wait()
+        if self._webhook is None:
+            await asyncio.Event().wait()
+        else:
+            await self._webhook.run()
 
     async def _work(self) -> None:
         """What only the leader does."""

@@ -46,6 +46,24 @@ _ALL = (
     Resource("Role", "rbac.authorization.k8s.io/v1", "roles"),
     Resource("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebindings"),
     Resource("Lease", "coordination.k8s.io/v1", "leases"),
+    Resource(
+        "SubjectAccessReview",
+        "authorization.k8s.io/v1",
+        "subjectaccessreviews",
+        namespaced=False,
+    ),
+    Resource(
+        "MutatingWebhookConfiguration",
+        "admissionregistration.k8s.io/v1",
+        "mutatingwebhookconfigurations",
+        namespaced=False,
+    ),
+    Resource(
+        "ValidatingWebhookConfiguration",
+        "admissionregistration.k8s.io/v1",
+        "validatingwebhookconfigurations",
+        namespaced=False,
+    ),
 )
 BY_KIND = {resource.kind: resource for resource in _ALL}
 
@@ -61,6 +79,11 @@ OWNED_KINDS = (
 )
 """Kinds that are rendered, applied and deleted."""
 
+WEBHOOK_SECRET = "tidegate-webhook-tls"
+"""The Secret with the webhook's certificates, in the operator's own namespace."""
+WEBHOOK_CONFIGURATION = "tidegate"
+"""The name of both webhook configurations."""
+
 _OWN = ["create", "delete", "get", "list", "patch", "watch"]
 RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
@@ -74,6 +97,7 @@ RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "serviceaccounts", tuple(_OWN)),
     ("", "services", tuple(_OWN)),
     ("apps", "deployments", tuple(_OWN)),
+    ("authorization.k8s.io", "subjectaccessreviews", ("create",)),  # may the user read that Secret?
     ("discovery.k8s.io", "endpointslices", ("get", "list", "watch")),  # gates are given this right
     ("networking.k8s.io", "networkpolicies", tuple(_OWN)),
     ("policy", "poddisruptionbudgets", tuple(_OWN)),
@@ -85,7 +109,30 @@ RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """Permissions over the cluster."""
 
+NAMED_RULES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    # (API group, resource, verbs, names)
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        ("get", "patch"),
+        (WEBHOOK_CONFIGURATION,),
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        ("get", "patch"),
+        (WEBHOOK_CONFIGURATION,),
+    ),
+)
+"""Permissions over single objects of the cluster."""
+
 LEASE_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("coordination.k8s.io", "leases", ("create", "get", "update")),
 )
 """Permissions in the operator's own namespace."""
+
+CERTIFICATE_RULES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("", "secrets", ("create",), ()),  # of what is not there yet, no name can be told
+    ("", "secrets", ("get", "update"), (WEBHOOK_SECRET,)),
+)
+"""Permissions over the webhook's certificates, in the operator's own namespace."""

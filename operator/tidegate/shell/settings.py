@@ -23,6 +23,7 @@ GATE_IMAGE_VARIABLE = "TIDEGATE_IMAGE"
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Host = Annotated[str, Field(max_length=253, pattern=r"^[a-zA-Z0-9.:-]+$")]
 Registry = Annotated[
     str,
     Field(
@@ -74,6 +75,24 @@ class Admission(Wire):
     """Engine images must name their digest."""
 
 
+class Webhook(Wire):
+    """How reviews reach the operator."""
+
+    enabled: bool = True
+    """Serve reviews. Remove the webhook configurations first: they refuse what nobody reviews."""
+    port: Port = 9443
+    """Port of the HTTPS server."""
+    service: DNSLabel = "tidegate-webhook"
+    """The Service by which the API server reaches it."""
+    configuration: Annotated[str, Field(max_length=253, pattern=text.DNS_NAME.pattern)] = "tidegate"
+    """Name of the two webhook configurations, whose `caBundle` the leader keeps."""
+    hosts: Annotated[list[Host], Field(max_length=8)] = []
+    """More names and addresses in the certificate, for configurations with a URL."""
+    certificate_folder: Annotated[str, Field(max_length=512, pattern=r"^/[!-~]+$")] | None = None
+    """Folder with tls.crt and tls.key that others renew, such as cert-manager, who then keep
+    `caBundle`, too. By default the operator makes its own."""
+
+
 class OperatorSettings(Wire):
     """Everything that the operator can be told."""
 
@@ -99,6 +118,8 @@ class OperatorSettings(Wire):
     """Image of the gates; by default the operator's own, as its manifest tells it."""
     admission: Admission = Admission()
     """What admission refuses."""
+    webhook: Webhook = Webhook()
+    """How reviews reach the operator."""
     leader_election: bool = True
     """Off only where a single process is certain, such as a test."""
 

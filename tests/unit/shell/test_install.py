@@ -7,7 +7,14 @@ import pytest
 from tidegate.core.render import templates
 from tidegate.errors import Invalid
 from tidegate.shell import install, settings
-from tidegate.shell.resources import BY_KIND, LEASE_RULES, OWNED_KINDS, RULES
+from tidegate.shell.resources import (
+    BY_KIND,
+    CERTIFICATE_RULES,
+    LEASE_RULES,
+    NAMED_RULES,
+    OWNED_KINDS,
+    RULES,
+)
 
 
 def test_permissions_are_in_order_and_none_is_given_twice():
@@ -43,6 +50,54 @@ def test_a_gate_is_given_no_right_that_the_operator_lacks_and_none_by_escalation
     }
 
 
+def hooks():
+    """The webhooks of both configurations, and the Deployment that answers them."""
+    documents = install.manifests("img:1", "tg", 2)
+    configurations = [d for d in documents if d["kind"].endswith("WebhookConfiguration")]
+    deployment = next(d for d in documents if d["kind"] == "Deployment")
+    return [hook for found in configurations for hook in found["webhooks"]], deployment
+
+
+def test_the_webhook_may_touch_its_own_configurations_and_certificates_and_no_others():
+    written = [rule for rule in (*NAMED_RULES, *CERTIFICATE_RULES) if rule[2] != ("create",)]
+
+    assert {names for *_, names in written} == {("tidegate",), ("tidegate-webhook-tls",)}
+    assert not any("delete" in verbs or "list" in verbs for _, _, verbs, _ in written)
+    assert ("authorization.k8s.io", "subjectaccessreviews", ("create",)) in RULES
+
+
+def test_the_webhook_is_asked_for_our_kind_alone_and_never_for_kube_system():
+    found, _ = hooks()
+
+    assert [hook["name"] for hook in found] == ["mutate.tidegate.io", "validate.tidegate.io"]
+    for hook in found:
+        (rule,) = hook["rules"]
+        assert (rule["apiGroups"], rule["resources"]) == (["tidegate.io"], ["llmdeployments"])
+        assert rule["operations"] == ["CREATE", "UPDATE"]
+        excluded = hook["namespaceSelector"]["matchExpressions"]
+        assert {(e["key"], e["operator"], *e["values"]) for e in excluded} == {
+            ("kubernetes.io/metadata.name", "NotIn", "kube-system"),
+            ("tidegate.io/admission", "NotIn", "skip"),
+        }
+        assert (hook["failurePolicy"], hook["sideEffects"]) == ("Fail", "None")
+        assert "caBundle" not in hook["clientConfig"], "that is the operator's to fill"
+
+
+def test_the_service_of_the_webhook_leads_to_the_port_that_the_settings_open():
+    found, deployment = hooks()
+    documents = install.manifests("img:1", "tg", 2)
+    (service,) = (d for d in documents if d["kind"] == "Service")
+    pod = deployment["spec"]["template"]
+    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
+    asked = settings.OperatorSettings().webhook
+
+    assert {hook["clientConfig"]["service"]["name"] for hook in found} == {asked.service}
+    assert service["metadata"]["name"] == asked.service
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert ports[service["spec"]["ports"][0]["targetPort"]] == asked.port
+    assert {d["metadata"]["name"] for d in documents if "webhooks" in d} == {asked.configuration}
+
+
 def test_gates_run_the_image_that_the_operator_is_told_it_runs(monkeypatch):
     deployment = next(d for d in install.manifests("img:1", "tg", 2) if d["kind"] == "Deployment")
     (variable,) = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -58,7 +113,8 @@ def test_the_manifests_hold_the_image_and_the_permissions():
     container = objects["Deployment"]["spec"]["template"]["spec"]["containers"][0]
 
     assert container["image"] == "img:1"
-    assert len(objects["ClusterRole"]["rules"]) == len(RULES)
+    assert len(objects["ClusterRole"]["rules"]) == len(RULES) + len(NAMED_RULES)
+    assert len(objects["Role"]["rules"]) == len(LEASE_RULES) + len(CERTIFICATE_RULES)
     assert objects["ClusterRoleBinding"]["subjects"][0]["namespace"] == "tg"
 
 

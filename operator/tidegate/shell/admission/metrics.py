@@ -1,0 +1,29 @@
+"""What the webhook tells of itself."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+
+
+class AdmissionMetrics:
+    """Admissions by verdict and reason, how long they took, and when the certificate ends."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.admissions = Counter(
+            "tidegate_admissions",
+            "Reviews by verdict (allowed, warned, refused, denied, error) and the first reason.",
+            ["operation", "verdict", "reason"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "tidegate_admission_seconds",
+            "Duration of a call of the webhook, from its head to its answer.",
+            ["path"],
+            registry=registry,
+            buckets=_BUCKETS,
+        )
+        self.certificate_expires = Gauge(
+            "tidegate_webhook_certificate_expiry_timestamp_seconds",
+            "When the webhook's certificate ends, in Unix time; 0 while there is none.",
+            registry=registry,
+        )

@@ -1,0 +1,70 @@
+"""The webhook configurations: whether the API server trusts our authorities, and making it so."""
+
+import base64
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.flow.ports import Document
+from tidegate.shell.api_server import ApiServer, NoAnswer, message_of
+from tidegate.shell.resources import BY_KIND
+
+_LOG = logging.getLogger(__name__)
+_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Two configurations of a name. `may_write` is asked before a write: only the leader does."""
+
+    api: ApiServer
+    name: str
+    may_write: Callable[[], bool]
+
+    async def trusts(self, bundle: bytes) -> bool:
+        """Say whether every configuration has this bundle; the leader sees to it.
+
+        One that is not there trusts nobody and asks nobody: the webhook is switched off.
+
+        Raises:
+            NoAnswer: They cannot be read or written.
+        """
+        told = [await self._trusts(kind, base64.b64encode(bundle).decode()) for kind in _KINDS]
+        return all(told)
+
+    async def _trusts(self, kind: str, bundle: str) -> bool:
+        path = BY_KIND[kind].path(name=self.name)
+        status, answer = await self.api.call("GET", path)
+        if status == 404:
+            return True
+        if status >= 400:
+            raise NoAnswer(f"{kind} {self.name}: {status}: {message_of(answer)}")
+        wrong = [
+            hook["name"]
+            for hook in answer.get("webhooks") or ()
+            if hook["clientConfig"].get("caBundle") != bundle
+        ]
+        if not wrong:
+            return True
+        if not self.may_write():
+            return False
+        await self._write(kind, path, answer, wrong, bundle)
+        return True
+
+    async def _write(
+        self, kind: str, path: str, seen: Document, hooks: list[str], bundle: str
+    ) -> None:
+        patch = {
+            "metadata": {"resourceVersion": seen["metadata"]["resourceVersion"]},
+            "webhooks": [{"name": name, "clientConfig": {"caBundle": bundle}} for name in hooks],
+        }
+        status, answer = await self.api.call(
+            "PATCH",
+            path,
+            body=patch,
+            content_type="application/strategic-merge-patch+json",
+            verb="patch",
+        )
+        if status >= 400:
+            raise NoAnswer(f"{kind} {self.name}: {status}: {message_of(answer)}")
+        _LOG.info("the API server is told which authorities to trust", extra={"kind": kind})
