@@ -62,7 +62,6 @@ class Admissions:
         self._room = WaitingRoom(
             self._queue,
             self._placement,
-            self._ledger,
             self._objectives,
             self._shares,
             self._turnaway,

@@ -1,6 +1,6 @@
 """Who holds what of which pod. Every change of a pod's book is made here, and undone by `close`."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from tidegate.api.gate_config import GateConfig, PoolName, SliceConfig
@@ -130,17 +130,12 @@ class Ledger:
         return book.load if book else 0.0
 
     def pool(self, pool: PoolName) -> Iterable[PodBook]:
-        """The books of a pool's present pods."""
-        return (b for b in self.books.values() if b.is_present and b.pod.pool == pool)
-
-    def roomiest(self, pool: PoolName, barred: Collection[str]) -> str | None:
-        """Return the pod of a pool with the most blocks to spare; None without a pod."""
-        rooms = (
-            (book.capacity_blocks - book.reserved_blocks, book.pod.name)
-            for book in self.pool(pool)
-            if book.pod.name not in barred
+        """The books of a pool's pods that may get more."""
+        return (
+            book
+            for book in self.books.values()
+            if book.is_present and book.pod.pool == pool and not book.pod.terminating
         )
-        return max(rooms, default=(0, None))[1]
 
     def largest(self, pool: PoolName) -> Iterable[tuple[BlockRule, int]]:
         """The block rules and sizes of the empty pods that there are or may be in a pool."""

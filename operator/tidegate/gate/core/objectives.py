@@ -6,6 +6,9 @@ from tidegate.gate.core.samples import Samples
 TTFT_TIMES_UNLOADED = 5.0
 TPOT_TIMES_UNLOADED = 3.0
 """Slower than this, relative to a quiet engine, is what people call slow."""
+LEAST_TTFT_SECONDS = 0.2
+LEAST_TPOT_SECONDS = 0.02
+"""What nobody finds slow: an instant reaction, and more tokens than anyone reads."""
 SAMPLES = 63
 """Samples whose median is taken; odd, so that there is one."""
 ENOUGH_SAMPLES = 9
@@ -87,8 +90,9 @@ class Objectives:
             unloaded = typical / prefill_tokens_per_second
         self._slo = slo.time_to_first_token
         if self._slo is None and unloaded is not None:
-            self._slo = TTFT_TIMES_UNLOADED * unloaded
+            self._slo = max(LEAST_TTFT_SECONDS, TTFT_TIMES_UNLOADED * unloaded)
         self.ttft_seconds = None if self._slo is None else self._slo * self._margin
         self.tpot_seconds = slo.time_per_output_token
-        if self.tpot_seconds is None and len(self._tpot) >= ENOUGH_SAMPLES:
-            self.tpot_seconds = TPOT_TIMES_UNLOADED * (self._tpot.median or 0.0)
+        unloaded = self._tpot.median
+        if self.tpot_seconds is None and len(self._tpot) >= ENOUGH_SAMPLES and unloaded:
+            self.tpot_seconds = max(LEAST_TPOT_SECONDS, TPOT_TIMES_UNLOADED * unloaded)

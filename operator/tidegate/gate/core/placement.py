@@ -49,6 +49,15 @@ class Placement:
             return answer, answer
         return answer, list(self._ledger.pool(prompt_pool)) or answer
 
+    def roomiest(self, barred: Collection[str], now: float) -> str | None:
+        """Return the pod with the most blocks to spare for an answer; None without a pod."""
+        rooms = (
+            (book.capacity_blocks - book.reserved_blocks, book.pod.name)
+            for book in self._ledger.pool(self.pools[0])
+            if book.pod.name not in barred and not self._choice.is_ejected(book.pod.name, now)
+        )
+        return max(rooms, default=(0, None))[1]
+
     def prefill_tokens_per_second(self) -> float | None:
         """Return the median speed of the pods that prefill; None while unknown."""
         speeds = sorted(s for book in self.books()[1] if (s := book.prefill.per_second))

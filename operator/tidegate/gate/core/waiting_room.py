@@ -6,7 +6,6 @@ from tidegate.api.gate_config import Limits
 from tidegate.gate.core import outlook
 from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.fair_share import FairShare
-from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.placement import Place, Placement
 from tidegate.gate.core.queue import Queue
@@ -27,7 +26,6 @@ class WaitingRoom:
         self,
         queue: Queue,
         placement: Placement,
-        ledger: Ledger,
         objectives: Objectives,
         shares: FairShare,
         turnaway: Turnaway,
@@ -35,7 +33,6 @@ class WaitingRoom:
     ) -> None:
         self._queue = queue
         self._placement = placement
-        self._ledger = ledger
         self._objectives = objectives
         self._shares = shares
         self._turnaway = turnaway
@@ -103,14 +100,14 @@ class WaitingRoom:
         ahead = [d for d in self._queue.first(LOOK) if d.ask.caller.priority >= priority]
         barred: set[str] = set()
         for earlier in ahead:
-            self._keep_for(earlier, barred)
+            self._keep_for(earlier, barred, now)
         place = self._placement.find(demand, now, barred)
         if isinstance(place, Place):
             for earlier in ahead:
                 earlier.overtaken_tokens += demand.cost_tokens
         return place
 
-    def _keep_for(self, demand: Demand, barred: set[str]) -> None:
+    def _keep_for(self, demand: Demand, barred: set[str], now: float) -> None:
         """Keep the pod with the most room for one that has been overtaken enough.
 
         It may be overtaken by as many tokens as it asks for itself. So a long prompt waits its
@@ -118,7 +115,7 @@ class WaitingRoom:
         """
         if demand.overtaken_tokens < demand.cost_tokens:
             return
-        kept = self._ledger.roomiest(self._placement.pools[0], barred)
+        kept = self._placement.roomiest(barred, now)
         if kept is not None:
             barred.add(kept)
 
@@ -176,7 +173,7 @@ class WaitingRoom:
                 self._seat(demand, place, now)
                 continue
             passed.append(demand)
-            self._keep_for(demand, barred)
+            self._keep_for(demand, barred, now)
 
     def _seat(self, demand: Demand, place: Place, now: float) -> None:
         self._shares.serve(demand)

@@ -134,6 +134,14 @@ class TestObjectives:
         assert objectives.ttft_seconds == pytest.approx(1.0)
         assert objectives.tpot_seconds == pytest.approx(0.03)
 
+    def test_nothing_that_feels_instant_is_called_late(self):
+        objectives = Objectives()
+        for _ in range(9):
+            objectives.first_token(100, 0.001, 0.0, was_idle=True)
+            objectives.unloaded_tpot(0.001)
+        objectives.settle(1e6)
+        assert (objectives.ttft_seconds, objectives.tpot_seconds) == (0.2, 0.02)
+
     def test_without_idle_pods_the_median_prompt_is_taken_at_the_speed_of_prefill(self):
         objectives = Objectives()
         for prompt in (10, 100, 4000):
