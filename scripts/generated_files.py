@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tidegate.api import generated
+from tidegate.shell.chart import generated as chart
 
 TOP = Path(__file__).resolve().parents[1]
 OTHER_GENERATORS = ("scripts/facts/reference.py",)
@@ -18,7 +19,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only, write nothing")
     check = parser.parse_args().check
-    stale = {path: text for path, text in generated.files().items() if _read(path) != text}
+    files = generated.files() | chart.files()
+    stale = {path: text for path, text in files.items() if _read(path) != text}
     for path, text in stale.items():
         if check:
             sys.stdout.writelines(_difference(path, text))
