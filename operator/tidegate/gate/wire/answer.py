@@ -17,26 +17,12 @@ from tidegate.gate.wire.heads import (
     BadHead,
     read_answer,
 )
+from tidegate.gate.wire.patience import Patience
 from tidegate.gate.wire.pods import PodConnection
 from tidegate.gate.wire.sweep import Sweep
 
 _HEAD_BYTES: Final = 64 * 1024
 _WHOLE_BYTES: Final = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Times of the loop's clock and spans in seconds that an answer has.
-
-    Attributes:
-        first: for the first byte of the body, from the sending on.
-        between: from one lump of bytes to the next.
-        until: when the whole must be over.
-    """
-
-    first: float
-    between: float
-    until: float
 
 
 @dataclass(frozen=True, slots=True)

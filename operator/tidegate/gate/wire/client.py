@@ -1,31 +1,23 @@
 """One client's connection: requests come in, one at a time, and answers go out.
 
-A connection reads a head, has it judged, reads the body, hands both over, and looks at what the
-client sent meanwhile only when the answer is out. Everything a client can make the gate hold is
-bounded, in bytes and in time; what is not plain HTTP/1.1 gets one answer and no second chance.
+What the client sent meanwhile is looked at when the answer is out. Everything a client can make
+the gate hold is bounded, in bytes and in time; after what is not plain HTTP/1.1 comes one answer
+and no second chance.
 """
 
 import asyncio
 import socket
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
-from tidegate.api.gate_config import Limits
 from tidegate.gate.core import answers
-from tidegate.gate.exchange import Head, Refusal, Why
-from tidegate.gate.wire.framing import BadFraming, Framing, framing
-from tidegate.gate.wire.heads import (
-    CHUNKED,
-    HEAD_END,
-    UNTIL_CLOSE,
-    Asked,
-    BadHead,
-    Headers,
-    read_request,
-    write_answer,
-)
-from tidegate.gate.wire.relay import CLIENT_STALL_SECONDS, Relay
+from tidegate.gate.exchange import Refusal, Why
+from tidegate.gate.wire.heads import CHUNKED, UNTIL_CLOSE, Asked, Headers, write_answer
+from tidegate.gate.wire.host import Host
+from tidegate.gate.wire.intake import Intake, Refused
+from tidegate.gate.wire.parties import Reads
+from tidegate.gate.wire.relay import CLIENT_STALL_SECONDS
 from tidegate.gate.wire.sweep import Sweep
 
 HEAD_SECONDS: Final = 10.0
@@ -46,43 +38,13 @@ LOW_WATER_BYTES: Final = 16 * 1024
 class Phase(Enum):
     """What a connection does now."""
 
-    HEAD = auto()
-    BODY = auto()
+    READING = auto()
+    """It waits for a request, or for the rest of one."""
     SERVED = auto()
     """A request is being answered."""
     LINGERING = auto()
     """The last answer is out; what still comes is dropped."""
     CLOSED = auto()
-
-
-class Host(Protocol):
-    """The server, as its connections see it."""
-
-    is_draining: bool
-
-    def limits(self) -> Limits:
-        """The bounds that hold now."""
-
-    def judge(self, head: Head) -> Refusal | None:
-        """Judge a head before its body is read."""
-
-    def may_hold(self, body_bytes: int) -> bool:
-        """Reserve room for a request's body, given back by `let_go`."""
-
-    def let_go(self, body_bytes: int) -> None:
-        """Give the room back."""
-
-    def serve(self, client: "ClientConnection", asked: Asked, body: bytes) -> Callable[[], None]:
-        """Begin to serve a whole request; returns what is called when the client leaves."""
-
-    def refuse(self, client: "ClientConnection", head: Head | None, refusal: Refusal) -> None:
-        """Answer a request that is not served, and count it."""
-
-    def opened(self, client: "ClientConnection") -> bool:
-        """Count a connection; False when there are too many."""
-
-    def closed(self, client: "ClientConnection") -> None:
-        """Count it no more."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -93,20 +55,15 @@ class ClientConnection(asyncio.Protocol):
         self._sweep = sweep
         self._loop = loop
         self._transport: asyncio.Transport
-        self._phase = Phase.HEAD
-        self._buffer = b""
-        self._asked: Asked | None = None
-        self._framing: Framing = framing(0)
-        self._parts: list[bytes] = []
-        self._body_bytes = 0
-        self._held_bytes = 0
+        self._intake = Intake(host)
+        self._phase = Phase.READING
         self._leave: Callable[[], None] | None = None
         self._keeps_alive = False
         self._since = loop.time()
-        self.peer = ""
+        self._peer = ""
         self.is_http10 = False
         self.is_paused = False
-        self.reads: Relay | None = None
+        self.reads: Reads | None = None
 
     # What the event loop calls.
 
@@ -118,23 +75,23 @@ class ClientConnection(asyncio.Protocol):
         if connected is not None:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._peer = str(peer[0]) if isinstance(peer, tuple) else ""
         self._sweep.add(self)
         if not self._host.opened(self):
-            self.refuse_and_close(
-                Refusal(503, Why.QUEUE_FULL, "too many connections", "overloaded_error", None, 1)
-            )
+            self._phase = Phase.SERVED
+            self.answer(*answers.refusal(_TOO_MANY, ""))
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as far as they may be looked at now."""
         if self._phase in (Phase.LINGERING, Phase.CLOSED):
             return
-        if self._phase is Phase.HEAD and not self._buffer:
+        intake = self._intake
+        if self._phase is Phase.READING and not intake.is_amid_body and not intake.waiting_bytes:
             self._since = self._loop.time()
-        self._buffer = self._buffer + data if self._buffer else data
-        if self._phase is not Phase.SERVED:
+        intake.add(data)
+        if self._phase is Phase.READING:
             self._advance()
-        if self._phase is Phase.SERVED and len(self._buffer) > PIPELINED_BYTES:
+        if self._phase is Phase.SERVED and intake.waiting_bytes > PIPELINED_BYTES:
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -145,8 +102,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone, and with it what was done for it."""
         self._phase = Phase.CLOSED
         self._sweep.discard(self)
-        self._let_go()
-        self._buffer = b""
+        self._intake.clear()
         if self.reads is not None:
             self.reads.abort()
         leave, self._leave = self._leave, None
@@ -171,119 +127,54 @@ class ClientConnection(asyncio.Protocol):
     def check(self, now: float) -> None:
         """Close a connection that is too slow, or idle."""
         waited = now - self._since
-        if self._phase is Phase.HEAD and not self._buffer:
-            if waited > IDLE_SECONDS or self._host.is_draining:
-                self.close()
-        elif self._phase is Phase.HEAD:
-            if waited > HEAD_SECONDS:
-                self._refuse_late("the head did not come in time")
-        elif self._phase is Phase.BODY:
-            if waited > BODY_SECONDS + self._body_bytes / BODY_BYTES_PER_SECOND:
-                self._refuse_late("the body did not come in time")
-        elif self._phase is Phase.LINGERING:
+        intake = self._intake
+        if self._phase is Phase.LINGERING:
             unsent = self._transport.get_write_buffer_size()
             if waited > (CLIENT_STALL_SECONDS if unsent else LINGER_SECONDS):
                 self._transport.abort()
-
-    def _refuse_late(self, message: str) -> None:
-        self._refuse(Refusal(408, Why.BAD_REQUEST, message))
+        elif self._phase is not Phase.READING:
+            return
+        elif intake.is_amid_body:
+            if waited > BODY_SECONDS + intake.body_bytes / BODY_BYTES_PER_SECOND:
+                self._refuse(Refusal(408, Why.BAD_REQUEST, "the body did not come in time"))
+        elif intake.waiting_bytes:
+            if waited > HEAD_SECONDS:
+                self._refuse(Refusal(408, Why.BAD_REQUEST, "the head did not come in time"))
+        elif waited > IDLE_SECONDS or self._host.is_draining:
+            self.close()
 
     # A request.
 
     def _advance(self) -> None:
-        """Read what there is: a head, then its body."""
+        """Read what there is, and serve a request that is whole."""
+        intake = self._intake
+        was_amid_body = intake.is_amid_body
         try:
-            if self._phase is Phase.HEAD and not self._read_head():
-                return
-            if self._phase is Phase.BODY:
-                self._read_body()
-        except (BadHead, BadFraming) as error:
-            self._refuse(Refusal(400, Why.BAD_REQUEST, f"not a request: {error}"))
+            body = intake.read(self._peer)
+        except Refused as refused:
+            self._refuse(refused.refusal)
+            return
+        if not was_amid_body:
+            self._since = self._loop.time() if intake.is_amid_body else self._since
+            if intake.owes_continue:
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if body is not None and intake.asked is not None:
+            self._phase = Phase.SERVED
+            self._heed(intake.asked)
+            self._leave = self._host.serve(self, intake.asked, body)
 
-    def _read_head(self) -> bool:
-        """Read a head and judge it; False while there is none, or none that goes on."""
-        limit = self._host.limits().header_bytes
-        data = self._buffer.lstrip(b"\r\n") if self._buffer[:1] in b"\r\n" else self._buffer
-        end = data.find(HEAD_END, 0, limit)
-        if end < 0:
-            self._buffer = data
-            if len(data) > limit:
-                self._refuse(Refusal(431, Why.TOO_LARGE, f"headers are over {limit} bytes"))
-            return False
-        self._asked = asked = read_request(data[: end + 4], self.peer)
-        self._buffer = data[end + 4 :]
+    def _heed(self, asked: Asked) -> None:
         self.is_http10 = asked.is_http10
         self._keeps_alive = asked.keeps_alive and not asked.is_http10
-        refusal = self._host.judge(asked.head) or self._bounds(asked)
-        if refusal is not None:
-            self._refuse(refusal)
-            return False
-        self._phase, self._since = Phase.BODY, self._loop.time()
-        self._framing, self._body_bytes = framing(asked.length), 0
-        if asked.expects_continue and not self._buffer and not self._framing.ended:
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return True
-
-    def _bounds(self, asked: Asked) -> Refusal | None:
-        """Refuse a body that is too long, or one too many."""
-        limit = self._host.limits().body_bytes
-        if asked.length > limit:
-            return Refusal(413, Why.TOO_LARGE, f"the body is over {limit} bytes")
-        return None if self._hold(max(asked.length, 0)) else _NO_ROOM
-
-    def _hold(self, more_bytes: int) -> bool:
-        if not self._host.may_hold(more_bytes):
-            return False
-        self._held_bytes += more_bytes
-        return True
-
-    def _let_go(self) -> None:
-        held, self._held_bytes = self._held_bytes, 0
-        self._host.let_go(held)
-
-    def _read_body(self) -> None:
-        data, self._buffer = self._buffer, b""
-        body = self._framing
-        raw = body.feed(data)
-        is_chunked = self._asked is not None and self._asked.length == CHUNKED
-        came = [raw[start:end] for start, end in body.spans] if is_chunked else [raw]
-        more_bytes = sum(map(len, came))
-        self._body_bytes += more_bytes
-        self._parts += came
-        if is_chunked:
-            limit = self._host.limits().body_bytes
-            if self._body_bytes > limit:
-                self._refuse(Refusal(413, Why.TOO_LARGE, f"the body is over {limit} bytes"))
-                return
-            if not self._hold(more_bytes):
-                self._refuse(_NO_ROOM)
-                return
-        if body.ended:
-            self._serve(body.rest)
-
-    def _serve(self, rest: bytes) -> None:
-        assert self._asked is not None
-        whole = b"".join(self._parts)
-        self._parts = []
-        self._buffer = rest
-        self._phase = Phase.SERVED
-        self._leave = self._host.serve(self, self._asked, whole)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Say no; the connection lives on only where the request's end is known and has come."""
-        asked, is_whole = self._asked, False
-        if asked is not None and self._phase is Phase.HEAD:
-            is_whole = 0 <= asked.length <= len(self._buffer)
-            self._buffer = self._buffer[max(asked.length, 0) :] if is_whole else b""
-        self._keeps_alive = self._keeps_alive and is_whole
+        asked = self._intake.asked
+        if asked is not None:
+            self._heed(asked)
+        self._keeps_alive = self._intake.pass_over() and self._keeps_alive
         self._phase = Phase.SERVED
         self._host.refuse(self, asked.head if asked else None, refusal)
-
-    def refuse_and_close(self, refusal: Refusal) -> None:
-        """Say no to a connection, whatever it wants."""
-        self._keeps_alive = False
-        self._phase = Phase.SERVED
-        self.answer(*answers.refusal(refusal, ""))
 
     # An answer: `relay.Client`.
 
@@ -293,7 +184,8 @@ class ClientConnection(asyncio.Protocol):
 
     def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Write a whole answer of the gate's own."""
-        is_head = self._asked is not None and self._asked.head.method == "HEAD"
+        asked = self._intake.asked
+        is_head = asked is not None and asked.head.method == "HEAD"
         head = write_answer(status, headers, len(body), keeps_alive=self._stays)
         self.write(head if is_head else head + body)
         self.finish()
@@ -316,16 +208,15 @@ class ClientConnection(asyncio.Protocol):
         if self._phase is not Phase.SERVED:
             return
         self._leave = None
-        self._let_go()
-        self._asked = None
+        self._intake.done()
         self._since = self._loop.time()
         if not self._stays:
             self._linger()
             return
-        self._phase = Phase.HEAD
+        self._phase = Phase.READING
         if not self._transport.is_closing():
             self._transport.resume_reading()
-        if self._buffer:
+        if self._intake.waiting_bytes:
             self._loop.call_soon(self._advance_if_open)
 
     def cut(self, last: bytes) -> None:
@@ -348,17 +239,17 @@ class ClientConnection(asyncio.Protocol):
     @property
     def is_served(self) -> bool:
         """Whether a request is under way, from its first byte on."""
-        return self._phase in (Phase.BODY, Phase.SERVED) or bool(self._buffer)
+        intake = self._intake
+        return self._phase is Phase.SERVED or intake.is_amid_body or intake.waiting_bytes > 0
 
     def _advance_if_open(self) -> None:
-        if self._phase is Phase.HEAD and self._buffer:
+        if self._phase is Phase.READING and self._intake.waiting_bytes:
             self._advance()
 
     def _linger(self) -> None:
         """End the answer, and drop what the client still sends for a moment."""
         self._phase = Phase.LINGERING
-        self._buffer = b""
-        self._parts = []
+        self._intake.clear()
         if self._transport.is_closing():
             return
         self._transport.resume_reading()
@@ -368,6 +259,4 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
 
-_NO_ROOM: Final = Refusal(
-    503, Why.QUEUE_FULL, "too many bodies are held at once", "overloaded_error", None, 1
-)
+_TOO_MANY: Final = Refusal(503, Why.QUEUE_FULL, "too many connections", "overloaded_error", None, 1)

@@ -13,8 +13,9 @@ import orjson
 from tidegate.api.gate_config import Deadlines
 from tidegate.gate.exchange import Outcome, Pod, Surface
 from tidegate.gate.wire import pair
-from tidegate.gate.wire.answer import Patience, Whole
+from tidegate.gate.wire.answer import Whole
 from tidegate.gate.wire.heads import Headers
+from tidegate.gate.wire.patience import Patience
 from tidegate.gate.wire.sending import Exchange
 from tidegate.gate.wire.wiring import Wiring
 

@@ -8,14 +8,16 @@ for again: a short one is kept until it is whole, a stream until its first token
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 from tidegate.gate.exchange import Outcome, Surface, Usage, Why
 from tidegate.gate.wire import events
-from tidegate.gate.wire.answer import Answer, End, Patience, outcome_of
+from tidegate.gate.wire.answer import Answer, End, outcome_of
 from tidegate.gate.wire.events import EVENT_END, Kind
 from tidegate.gate.wire.framing import TERMINATOR
 from tidegate.gate.wire.heads import CHUNKED, Answered, Headers, header
+from tidegate.gate.wire.parties import Client, Progress
+from tidegate.gate.wire.patience import Patience
 from tidegate.gate.wire.pods import PodConnection
 from tidegate.gate.wire.sweep import Sweep
 
@@ -26,40 +28,6 @@ TOLD_TOKENS: Final = 16
 CLIENT_STALL_SECONDS: Final = 60.0
 """A client that reads nothing for so long holds KV for nobody."""
 _TAIL_BYTES: Final = 4096
-
-
-class Client(Protocol):
-    """Where an answer goes."""
-
-    is_http10: bool
-    is_paused: bool
-    reads: "Relay | None"
-    """Told when the client falls behind and when it has caught up."""
-
-    def begin(self, status: int, headers: Headers, length: int, first: bytes) -> None:
-        """Write the head and the first bytes of the body, framed."""
-
-    def write(self, data: bytes) -> None:
-        """Write bytes of the body, framed."""
-
-    def finish(self) -> None:
-        """The answer is whole."""
-
-    def cut(self, last: bytes) -> None:
-        """Write these last bytes and close, so that the answer does not look whole."""
-
-
-class Progress(Protocol):
-    """Who is told how far an answer is."""
-
-    def first_token(self, now: float) -> None:
-        """The first byte of the body came."""
-
-    def produced(self, tokens: int, seconds: float, now: float) -> None:
-        """So many more tokens came in this time."""
-
-    def error_event(self, why: Why, message: str) -> bytes:
-        """Make the event that ends a broken stream."""
 
 
 class Relay(Answer):
@@ -109,8 +77,8 @@ class Relay(Answer):
 
     def ask(self, head: bytes, body: bytes) -> None:
         """Send the request, and listen to how fast the client reads."""
-        super().ask(head, body)
         self._client.reads = self
+        super().ask(head, body)
         if self._client.is_paused:
             self.pause()
 

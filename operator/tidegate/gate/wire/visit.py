@@ -12,24 +12,16 @@ from typing import Final, TypeVar
 
 from tidegate.api.gate_config import Deadlines
 from tidegate.gate.core import answers, headers
-from tidegate.gate.exchange import (
-    Ask,
-    Outcome,
-    Pod,
-    Refusal,
-    Seat,
-    Shift,
-    Ticket,
-    Usage,
-    Why,
-)
+from tidegate.gate.exchange import Ask, Outcome, Pod, Refusal, Seat, Shift, Why
 from tidegate.gate.wire import pair
-from tidegate.gate.wire.answer import Answer, End, Patience, Whole
+from tidegate.gate.wire.answer import Answer, End, Whole
 from tidegate.gate.wire.client import ClientConnection
-from tidegate.gate.wire.heads import Asked, Headers, header
-from tidegate.gate.wire.observer import Finished
+from tidegate.gate.wire.heads import Asked, Headers
+from tidegate.gate.wire.patience import Patience, patience
 from tidegate.gate.wire.pods import PodConnection
+from tidegate.gate.wire.record import Record
 from tidegate.gate.wire.relay import Relay
+from tidegate.gate.wire.seating import Seating
 from tidegate.gate.wire.sending import Exchange
 from tidegate.gate.wire.wiring import Wiring
 
@@ -38,10 +30,6 @@ SERVED_BY: Final = b"x-tidegate-served-by"
 MOST_VISITS: Final = 5
 """Pods that a request is sent to, whatever the retry budget says."""
 CONNECT_SECONDS: Final = Deadlines().connect
-SLOWEST_TOKEN_SECONDS: Final = 0.2
-"""An answer that is no stream is waited for as long as so slow an engine would need for it."""
-
-SERVER_ERROR: Final = "api_error"
 
 Kind = TypeVar("Kind", bound=Answer)
 
@@ -58,24 +46,11 @@ class Visit:
         self._client = client
         self._head = asked.head
         self._body = body
-        self._body_bytes = len(body)
         self._id = request_id
-        self._begun_at = wiring.loop.time()
-        self._ask: Ask | None = None
-        self._ticket: Ticket | None = None
-        self._decision: Seat | Shift | Refusal | None = None
-        self._wakes: asyncio.Future[None] | None = None
-        self._seat: Seat | None = None
+        self._record = Record(request_id, asked.head, len(body), wiring.loop.time())
+        self._seating = Seating(wiring, self._seated)
         self._exchange: Exchange | None = None
         self._failed: Pod | None = None
-        self._visits = 0
-        self._end: End | None = None
-        self._refused: Refusal | None = None
-        self._status = 0
-        self._sent_bytes = 0
-        self._shifted_to = ""
-        self._queued_seconds: float | None = None
-        self._ttft_seconds: float | None = None
         self._second_step_at: float | None = None
 
     def start(self) -> "asyncio.Task[None]":
@@ -92,7 +67,7 @@ class Visit:
         if isinstance(ask, Refusal):
             self._refuse(ask)
             return
-        self._ask = ask
+        self._record.ask = ask
         self._exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, ask.headers)
         decision = await self._decide(ask)
         if isinstance(decision, Shift):
@@ -100,57 +75,41 @@ class Visit:
                 return
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
-            self._end = end = await self._visit(ask, decision)
+            self._record.end = end = await self._visit(ask, decision)
             if end.has_begun:
                 return
             decision = self._after(decision, end)
         if isinstance(decision, Shift):
-            decision = Refusal(
-                503, Why.SHIFT_LOOP, "no deployment takes this request", SERVER_ERROR
-            )
+            decision = _failed(503, Why.SHIFT_LOOP, "no deployment takes this request")
         self._refuse(decision)
 
     async def _decide(self, ask: Ask) -> Seat | Shift | Refusal:
         """Ask for a seat and wait for the word."""
-        self._decision, self._wakes = None, None
         asked_at = self._wiring.loop.time()
-        self._ticket = self._wiring.admissions.ask(
-            ask, asked_at, self._wiring.wall(), self._decided
-        )
-        # mypy narrows what the call before has changed
-        decision: Seat | Shift | Refusal | None = self._decision
-        if decision is None:
-            self._wakes = self._wiring.loop.create_future()
-            await self._wakes
-            decision = self._decision
-        assert decision is not None
+        decision = await self._seating.decide(ask, asked_at)
         if isinstance(decision, Seat):
-            self._queued_seconds = self._wiring.loop.time() - asked_at
-            self._wiring.observer.admitted(ask, self._queued_seconds)
+            self._record.queued_seconds = waited_seconds = self._wiring.loop.time() - asked_at
+            self._wiring.observer.admitted(ask, waited_seconds)
         return decision
 
-    def _decided(self, decision: Seat | Shift | Refusal) -> None:
-        self._decision = decision
-        if isinstance(decision, Seat):
-            self._seat = decision
-        if self._wakes is not None and not self._wakes.done():
-            self._wakes.set_result(None)
+    def _seated(self, seat: Seat) -> None:
+        self._record.seat = seat
 
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
         """Say what follows a visit of which the client has seen nothing."""
-        if end.outcome is Outcome.DEADLINE or self._visits >= MOST_VISITS:
+        if end.outcome is Outcome.DEADLINE or self._record.visits >= MOST_VISITS:
             status = 504 if end.outcome is Outcome.DEADLINE else 502
-            return Refusal(status, end.why or Why.ENGINE_ERROR, end.message, SERVER_ERROR)
+            return _failed(status, end.why, end.message)
         failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
-            self._seat = again
+            self._seated(again)
             self._wiring.observer.retried(failed, end.outcome)
         return again
 
     async def _visit(self, ask: Ask, seat: Seat) -> End:
         """Send a request to its pod, or in two steps to its pair."""
-        self._visits += 1
+        self._record.visits += 1
         self._second_step_at = None
         self._failed = seat.pod
         self._wiring.admissions.sent(seat, self._wiring.loop.time())
@@ -171,7 +130,7 @@ class Visit:
         lost_transfer = end.outcome is Outcome.ENGINE_FAILED and not end.has_begun
         if lost_transfer and body is not ask.body and config and config.decode_may_prefill:
             # A transfer that fails is a 500 of an engine that is well: it can do without.
-            self._visits += 1
+            self._record.visits += 1
             self._wiring.observer.retried(seat.pod, end.outcome)
             end = await self._relay(ask, seat.pod, ask.body)
         return end
@@ -201,7 +160,7 @@ class Visit:
     async def _relay(self, ask: Ask, pod: Pod, body: bytes) -> End:
         """Send a body to a pod and pass its answer on."""
         end, relay = await self._send(pod, body, lambda to: self._relay_on(to, ask))
-        self._note(relay)
+        self._record.note(relay)
         return end
 
     async def _shift(self, ask: Ask, to: str) -> bool:
@@ -224,10 +183,10 @@ class Visit:
         if end.outcome is Outcome.UNREACHABLE:
             self._exchange = own
             return False
-        self._end, self._shifted_to = end, to
-        self._note(relay)
+        self._record.end, self._record.shifted_to = end, to
+        self._record.note(relay)
         if not end.has_begun:
-            self._refuse(Refusal(502, end.why or Why.ENGINE_ERROR, end.message, SERVER_ERROR))
+            self._refuse(_failed(502, end.why, end.message))
         return True
 
     async def _send(
@@ -256,106 +215,71 @@ class Visit:
 
     def _extra(self) -> Headers:
         named = (b"x-request-id", self._id.encode())
-        if self._seat is None:
+        seat = self._record.seat
+        if seat is None:
             return (named,)
-        return (named, (b"x-tidegate-revision", self._seat.pod.revision.encode()))
+        return (named, (b"x-tidegate-revision", seat.pod.revision.encode()))
 
     def _patience(self, ask: Ask) -> Patience:
-        """Say how long an answer is waited for: one that is no stream gives its bytes last."""
         config = self._wiring.config()
         has = config.deadlines if config else Deadlines()
-        first = has.first_token
-        if not ask.streams:
-            first += ask.output_limit * SLOWEST_TOKEN_SECONDS
-        return Patience(min(first, has.total), has.between_chunks, self._begun_at + has.total)
+        return patience(ask, has, self._record.begun_at)
 
     # What the relay tells: `relay.Progress`.
 
     def first_token(self, now: float) -> None:
         """The first byte of the answer's body came."""
-        self._ttft_seconds = now - self._begun_at
-        seat, ask = self._seat, self._ask
-        if seat is None or ask is None:
+        record = self._record
+        record.ttft_seconds = ttft_seconds = now - record.begun_at
+        if record.seat is None or record.ask is None:
             return
-        self._wiring.admissions.first_token(seat, now)
-        self._wiring.observer.first_token(ask, seat.pod, self._ttft_seconds)
+        self._wiring.admissions.first_token(record.seat, now)
+        self._wiring.observer.first_token(record.ask, record.seat.pod, ttft_seconds)
         if self._second_step_at is not None:
-            self._wiring.observer.transferred(seat.pod, now - self._second_step_at)
+            self._wiring.observer.transferred(record.seat.pod, now - self._second_step_at)
 
     def produced(self, tokens: int, seconds: float, now: float) -> None:
         """So many more tokens came in this time."""
-        if self._seat is not None and self._ask is not None:
-            self._wiring.admissions.produced(self._seat, tokens, now)
-            self._wiring.observer.pace(self._ask, tokens, seconds)
+        record = self._record
+        if record.seat is not None and record.ask is not None:
+            self._wiring.admissions.produced(record.seat, tokens, now)
+            self._wiring.observer.pace(record.ask, tokens, seconds)
 
     def error_event(self, why: Why, message: str) -> bytes:
         """Make the event that ends a broken stream."""
-        return answers.error_event(Refusal(502, why, message, SERVER_ERROR))
+        return answers.error_event(_failed(502, why, message))
 
     # The end.
 
     def _refuse(self, refusal: Refusal) -> None:
-        self._refused = refusal
+        self._record.refused = refusal
         self._answer(*answers.refusal(refusal, self._id))
 
     def _answer(self, status: int, said: Headers, body: bytes) -> None:
-        self._status = status
+        self._record.status = status
         self._client.answer(status, said, body)
-
-    def _note(self, relay: Relay | None) -> None:
-        """Keep what the log line tells of an answer."""
-        if relay is not None:
-            self._sent_bytes += relay.sent_bytes
-            if relay.has_begun and relay.answered is not None:
-                self._status = relay.answered.status
 
     def _over(self, task: "asyncio.Task[None]") -> None:
         """Give back all that the request held, by whichever way it ended."""
-        wiring, now = self._wiring, self._wiring.loop.time()
+        wiring, record, now = self._wiring, self._record, self._wiring.loop.time()
         relay = self._exchange.abort() if self._exchange is not None else None
         if isinstance(relay, Relay):
-            self._note(relay)
+            record.note(relay)
         error = None if task.cancelled() else task.exception()
         if task.cancelled():
-            self._end = End(Outcome.CLIENT_GONE)
+            record.end = End(Outcome.CLIENT_GONE)
         elif error is not None:
             _log.error("request %s: the gate failed", self._id, exc_info=error)
-            self._end = End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR)
-            self._status = 500
+            record.end = End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR)
+            record.status = 500
             self._client.abort()
-        if self._ticket is not None and self._decision is None:
-            self._ticket.leave(now)
-        usage = self._end.usage if self._end else None
-        if self._seat is not None and self._end is not None:
-            wiring.admissions.ended(self._seat, self._end.outcome, usage, now)
-        if self._ask is not None and usage is not None and self._end is not None:
-            wiring.reader.learn(self._ask, usage)
-        wiring.observer.finished(self._finished(usage, now))
+        self._seating.leave(now)
+        if record.seat is not None:
+            wiring.admissions.ended(record.seat, record.outcome, record.usage, now)
+        if record.ask is not None and record.usage is not None:
+            wiring.reader.learn(record.ask, record.usage)
+        wiring.observer.finished(record.finished(now))
 
-    def _finished(self, usage: Usage | None, now: float) -> Finished:
-        ask, seat, end = self._ask, self._seat, self._end
-        why = self._refused.why if self._refused else (end.why if end else None)
-        return Finished(
-            request_id=self._id,
-            surface=ask.surface.value if ask else self._head.path,
-            model=ask.model if ask else "",
-            tenant=ask.caller.tenant if ask else "",
-            priority=ask.caller.priority if ask else None,
-            status=self._status,
-            why=why,
-            outcome=end.outcome if seat and end else None,
-            pod=seat.pod.name if seat else "",
-            prefill=seat.prefill.name if seat and seat.prefill else "",
-            revision=seat.pod.revision if seat else "",
-            shifted_to=self._shifted_to,
-            streamed=ask.streams if ask else False,
-            visits=self._visits,
-            prompt_tokens=ask.prompt_tokens if ask else 0,
-            usage=usage,
-            body_bytes=self._body_bytes,
-            answer_bytes=self._sent_bytes,
-            queued_seconds=self._queued_seconds,
-            ttft_seconds=self._ttft_seconds,
-            total_seconds=now - self._begun_at,
-            traceparent=header(self._head.headers, b"traceparent").decode("latin-1")[:64],
-        )
+
+def _failed(status: int, why: Why | None, message: str) -> Refusal:
+    return Refusal(status, why or Why.ENGINE_ERROR, message, "api_error")

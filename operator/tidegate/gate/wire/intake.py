@@ -1,0 +1,143 @@
+"""Reads requests from a client's bytes, one at a time, within bounds. Knows no socket.
+
+What is not plain HTTP/1.1, or too much of it, ends in `Refused`.
+"""
+
+from typing import Final
+
+from tidegate.gate.exchange import Refusal, Why
+from tidegate.gate.wire.framing import BadFraming, Framing, framing
+from tidegate.gate.wire.heads import CHUNKED, HEAD_END, Asked, BadHead, read_request
+from tidegate.gate.wire.host import Judge
+
+_NO_ROOM: Final = Refusal(
+    503, Why.QUEUE_FULL, "too many bodies are held at once", "overloaded_error", None, 1
+)
+
+
+class Refused(Exception):
+    """A request that is not read further."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal.message)
+
+
+class Intake:
+    """The request that is being read or served, and what came after it."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._buffer = b""
+        self._framing: Framing = framing(0)
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
+        self._is_accepted = False
+        self.asked: Asked | None = None
+        self.body_bytes = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that came and were not looked at."""
+        return len(self._buffer)
+
+    @property
+    def is_amid_body(self) -> bool:
+        """Whether a head was accepted, whose body is still to come."""
+        return self._is_accepted
+
+    @property
+    def owes_continue(self) -> bool:
+        """Whether the client waits for a word before it sends its body."""
+        waits = self._is_accepted and self.asked is not None and self.asked.expects_continue
+        return waits and not self.body_bytes and not self._buffer
+
+    def add(self, data: bytes) -> None:
+        """Take bytes, without a look at them."""
+        self._buffer = self._buffer + data if self._buffer else data
+
+    def read(self, peer: str) -> bytes | None:
+        """Read on; return the body as soon as a request is whole.
+
+        Raises:
+            Refused: there is no point in reading further.
+        """
+        try:
+            if not self._is_accepted and not self._read_head(peer):
+                return None
+            return self._read_body()
+        except (BadHead, BadFraming) as error:
+            raise Refused(Refusal(400, Why.BAD_REQUEST, f"not a request: {error}")) from None
+
+    def pass_over(self) -> bool:
+        """Pass over the body of a refused request; False where its end is not known or not here."""
+        asked = self.asked
+        if asked is None or self._is_accepted or not 0 <= asked.length <= len(self._buffer):
+            self._buffer = b""
+            return False
+        self._buffer = self._buffer[asked.length :]
+        return True
+
+    def done(self) -> None:
+        """The request is over: the next one may be read."""
+        held, self._held_bytes = self._held_bytes, 0
+        self._judge.let_go(held)
+        self.asked = None
+        self._is_accepted = False
+        self._parts = []
+
+    def clear(self) -> None:
+        """Nothing more is read."""
+        self.done()
+        self._buffer = b""
+
+    def _read_head(self, peer: str) -> bool:
+        limit = self._judge.limits().header_bytes
+        data = self._buffer.lstrip(b"\r\n") if self._buffer[:1] in b"\r\n" else self._buffer
+        end = data.find(HEAD_END, 0, limit)
+        if end < 0:
+            self._buffer = data
+            if len(data) > limit:
+                raise Refused(Refusal(431, Why.TOO_LARGE, f"the headers are over {limit} bytes"))
+            return False
+        self._buffer = data[end + 4 :]
+        self.asked = asked = read_request(data[: end + 4], peer)
+        refusal = self._judge.judge(asked.head)
+        if refusal is not None:
+            raise Refused(refusal)
+        self._require_short(asked.length)
+        self._hold(max(asked.length, 0))
+        self._framing, self.body_bytes, self._is_accepted = framing(asked.length), 0, True
+        return True
+
+    def _read_body(self) -> bytes | None:
+        assert self.asked is not None
+        data, self._buffer = self._buffer, b""
+        body = self._framing
+        raw = body.feed(data)
+        if self.asked.length == CHUNKED:
+            came = [raw[start:end] for start, end in body.spans]
+            more_bytes = sum(map(len, came))
+            self._parts += came
+            self._require_short(self.body_bytes + more_bytes)
+            self._hold(more_bytes)
+        else:
+            more_bytes = len(raw)
+            self._parts.append(raw)
+        self.body_bytes += more_bytes
+        if not body.ended:
+            return None
+        self._is_accepted = False
+        self._buffer = body.rest
+        whole, self._parts = b"".join(self._parts), []
+        return whole
+
+    def _require_short(self, body_bytes: int) -> None:
+        limit = self._judge.limits().body_bytes
+        if body_bytes > limit:
+            raise Refused(Refusal(413, Why.TOO_LARGE, f"the body is over {limit} bytes"))
+
+    def _hold(self, more_bytes: int) -> None:
+        if not self._judge.may_hold(more_bytes):
+            raise Refused(_NO_ROOM)
+        self._held_bytes += more_bytes

@@ -1,0 +1,94 @@
+"""What is kept of a request for its log line and the metrics."""
+
+from tidegate.gate.exchange import Ask, Head, Outcome, Refusal, Seat, Usage, Why
+from tidegate.gate.wire.answer import End
+from tidegate.gate.wire.heads import header
+from tidegate.gate.wire.observer import Finished
+from tidegate.gate.wire.relay import Relay
+
+_TRACE_CHARACTERS = 64
+
+
+class Record:
+    """One request's figures, filled in as they become known."""
+
+    __slots__ = (
+        "ask",
+        "begun_at",
+        "body_bytes",
+        "end",
+        "head",
+        "queued_seconds",
+        "refused",
+        "request_id",
+        "seat",
+        "sent_bytes",
+        "shifted_to",
+        "status",
+        "ttft_seconds",
+        "visits",
+    )
+
+    def __init__(self, request_id: str, head: Head, body_bytes: int, begun_at: float) -> None:
+        self.request_id = request_id
+        self.head = head
+        self.body_bytes = body_bytes
+        self.begun_at = begun_at
+        self.ask: Ask | None = None
+        self.seat: Seat | None = None
+        self.end: End | None = None
+        self.refused: Refusal | None = None
+        self.status = 0
+        self.sent_bytes = 0
+        self.visits = 0
+        self.shifted_to = ""
+        self.queued_seconds: float | None = None
+        self.ttft_seconds: float | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the engine counted."""
+        return self.end.usage if self.end else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the last visit ended, for the ledger."""
+        return self.end.outcome if self.end else Outcome.CLIENT_GONE
+
+    def note(self, relay: Relay | None) -> None:
+        """Keep what an answer came to."""
+        if relay is not None:
+            self.sent_bytes += relay.sent_bytes
+            if relay.has_begun and relay.answered is not None:
+                self.status = relay.answered.status
+
+    def finished(self, now: float) -> Finished:
+        """Make the report of it all."""
+        ask, seat, end = self.ask, self.seat, self.end
+        why: Why | None = end.why if end else None
+        return Finished(
+            request_id=self.request_id,
+            surface=ask.surface.value if ask else self.head.path,
+            model=ask.model if ask else "",
+            tenant=ask.caller.tenant if ask else "",
+            priority=ask.caller.priority if ask else None,
+            status=self.status,
+            why=self.refused.why if self.refused else why,
+            outcome=end.outcome if seat and end else None,
+            pod=seat.pod.name if seat else "",
+            prefill=seat.prefill.name if seat and seat.prefill else "",
+            revision=seat.pod.revision if seat else "",
+            shifted_to=self.shifted_to,
+            streamed=ask.streams if ask else False,
+            visits=self.visits,
+            prompt_tokens=ask.prompt_tokens if ask else 0,
+            usage=self.usage,
+            body_bytes=self.body_bytes,
+            answer_bytes=self.sent_bytes,
+            queued_seconds=self.queued_seconds,
+            ttft_seconds=self.ttft_seconds,
+            total_seconds=now - self.begun_at,
+            traceparent=header(self.head.headers, b"traceparent").decode("latin-1")[
+                :_TRACE_CHARACTERS
+            ],
+        )

@@ -1,0 +1,47 @@
+"""Asks the core for a seat, and waits for its word."""
+
+import asyncio
+from collections.abc import Callable
+
+from tidegate.gate.exchange import Ask, Refusal, Seat, Shift, Ticket
+from tidegate.gate.wire.wiring import Wiring
+
+
+class Seating:
+    """One request's place in the queue.
+
+    `seated` is called in the same turn in which the core gives a seat: a client that leaves at
+    that moment must not leave the seat behind.
+    """
+
+    def __init__(self, wiring: Wiring, seated: Callable[[Seat], None]) -> None:
+        self._wiring = wiring
+        self._seated = seated
+        self._ticket: Ticket | None = None
+        self._decision: Seat | Shift | Refusal | None = None
+        self._wakes: asyncio.Future[None] | None = None
+
+    async def decide(self, ask: Ask, now: float) -> Seat | Shift | Refusal:
+        """Ask, and wait as long as the core lets it wait."""
+        self._decision = None
+        wiring = self._wiring
+        self._ticket = wiring.admissions.ask(ask, now, wiring.wall(), self._decided)
+        decision = self._decision
+        if decision is None:
+            self._wakes = wiring.loop.create_future()
+            await self._wakes
+            decision = self._decision
+        assert decision is not None
+        return decision
+
+    def leave(self, now: float) -> None:
+        """The client is gone: out of the queue, if it is still in it."""
+        if self._ticket is not None and self._decision is None:
+            self._ticket.leave(now)
+
+    def _decided(self, decision: Seat | Shift | Refusal) -> None:
+        self._decision = decision
+        if isinstance(decision, Seat):
+            self._seated(decision)
+        if self._wakes is not None and not self._wakes.done():
+            self._wakes.set_result(None)
