@@ -2,7 +2,7 @@
 
 import copy
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.core.admission import Memo, paths, review, wording
@@ -10,6 +10,7 @@ from tidegate.core.admission import Memo, paths, review, wording
 from .resources import a_resource, seen
 
 WORLD, MEMO = seen(), Memo()
+SLOW = [HealthCheck.too_slow]  # a busy machine is slow, and no reason to fail
 FULL = a_resource(
     spec__model__source={"huggingFace": {"tokenSecretRef": {"name": "hf", "key": "token"}}},
     spec__model__servedNames=["a"],
@@ -58,7 +59,7 @@ def _changed(changes):
     return document
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300, suppress_health_check=SLOW)
 @given(CHANGES, CHANGES)
 def test_any_document_is_answered_as_a_creation_and_as_an_update(first, second):
     old, new = _changed(first), _changed(second)
@@ -71,7 +72,7 @@ def test_any_document_is_answered_as_a_creation_and_as_an_update(first, second):
         assert len(wording.refusal(found, "chat").splitlines()) == 1 + len(found.problems)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=SLOW)
 @given(CHANGES)
 def test_what_is_applied_again_is_never_refused(changes):
     """Whatever got in, a label can be set on it."""
@@ -83,7 +84,7 @@ def test_what_is_applied_again_is_never_refused(changes):
     assert review(document, labelled, WORLD, MEMO).allowed
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=SLOW)
 @given(CHANGES)
 def test_the_defaults_that_are_added_change_no_verdict(changes):
     document = _changed(changes)
