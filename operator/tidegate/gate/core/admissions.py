@@ -7,8 +7,9 @@ from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import denials, showing
 from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.entry import Entry
 from tidegate.gate.core.fair_share import FairShare
-from tidegate.gate.core.ledger import Entry, Ledger
+from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.placement import Place, Placement

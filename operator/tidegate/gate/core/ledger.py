@@ -6,56 +6,10 @@ from heapq import heappop, heappush
 from tidegate.api.gate_config import GateConfig, PoolName, SliceConfig
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.entry import LOOK_EVERY_TOKENS, Entry
 from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.exchange import Pod, Scrape
-
-LOOK_EVERY_TOKENS = 16
-"""A stream's growth is booked, and its speed sampled, once in so many tokens: one block of most."""
-
-
-class Entry:
-    """What one seat holds."""
-
-    __slots__ = (
-        "began_at",
-        "blocks",
-        "demand",
-        "failed",
-        "first_at",
-        "has_token",
-        "is_open",
-        "look_at",
-        "looked_at",
-        "looked_tokens",
-        "made_tokens",
-        "pod",
-        "prefill",
-        "prefill_blocks",
-        "prompt_waits_at",
-        "tokens",
-        "was_idle",
-    )
-
-    def __init__(self, demand: Demand, pod: PodBook, prefill: PodBook | None, now: float) -> None:
-        self.demand = demand
-        self.pod = pod
-        self.prefill = prefill
-        self.began_at = now
-        self.first_at = now
-        self.blocks = 0
-        self.prefill_blocks = 0
-        self.tokens = demand.cost_tokens
-        self.made_tokens = 0
-        self.look_at = LOOK_EVERY_TOKENS
-        self.looked_at = now
-        self.looked_tokens = 0
-        self.has_token = False
-        self.prompt_waits_at: PodBook | None = prefill or pod
-        self.was_idle = not pod.visits and (prefill is None or not prefill.visits)
-        self.is_open = True
-        self.failed: frozenset[str] = frozenset()
-        """Pods that failed this request before."""
 
 
 class Ledger:

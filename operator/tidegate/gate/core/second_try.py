@@ -1,7 +1,7 @@
 """A second try after a failure before the first byte: elsewhere, and not for everyone."""
 
 from tidegate.gate.core import denials
-from tidegate.gate.core.ledger import Entry
+from tidegate.gate.core.entry import Entry
 from tidegate.gate.core.placement import Place, Placement
 from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.core.retry_budget import RetryBudget

@@ -1,7 +1,7 @@
 """The most blocks that requests hold at once."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.gate.core.peak import Growing, Peak
@@ -28,17 +28,20 @@ def walked(requests):
     )
 
 
+@settings(deadline=None)
 @given(REQUESTS)
 def test_the_peak_is_the_most_that_is_held_at_any_time(requests):
     assert Peak(requests).blocks == pytest.approx(walked(requests))
 
 
+@settings(deadline=None)
 @given(REQUESTS, REQUEST)
 def test_one_more_is_as_if_it_had_been_there(requests, one):
     peak = Peak(requests).with_one_more(one, enough=1e9)
     assert peak == pytest.approx(walked([*requests, one]))
 
 
+@settings(deadline=None)
 @given(REQUESTS, REQUEST, st.integers(0, 500))
 def test_the_short_cut_never_changes_the_verdict(requests, one, enough):
     found = Peak(requests).with_one_more(one, enough)

@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.gate.core import doubles
 
@@ -23,6 +23,7 @@ WAITING = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(WAITING, max_size=30), st.sets(st.integers(0, 29)))
 def test_those_who_stay_come_by_class_then_share_then_age(waiting, leave):
     queue = Queue()
@@ -38,6 +39,7 @@ def test_those_who_stay_come_by_class_then_share_then_age(waiting, leave):
     assert set(queue.expired(12.0)) == {one for one in stay if one.deadline <= 12.0}
 
 
+@settings(deadline=None)
 @given(st.lists(WAITING, min_size=1, max_size=20), st.integers(0, 9))
 def test_the_newest_of_the_lowest_class_gives_way(waiting, priority):
     queue = Queue()

@@ -1,7 +1,7 @@
 """When to come back, and who may be sent again."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.gate.core.retry_after import Backlog, Outages
@@ -25,6 +25,7 @@ def test_retry_after_is_the_queue_over_its_drain_speed(queued, drain, expected):
     assert backlog().seconds(5, 10, queued, drain, now=0.0) == expected
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1, exclude_max=True), st.integers(0, 10**6), st.floats(1, 1e6))
 def test_it_stays_within_its_bounds_whatever_the_dice_say(dice, queued, drain):
     assert 1 <= backlog(dice).seconds(5, 10, queued, drain, now=0.0) <= 30
