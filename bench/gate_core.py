@@ -68,6 +68,7 @@ class _Gate:
             Pod(f"chat-{n}", "10.0.0.1", 8000, "unified", "r1", "chat-unified") for n in range(PODS)
         ]
         self.core.endpoints("unified", pods, self.now)
+        self.now = 60.0  # the pods' slow start is over
         self.seats: deque[Seat] = deque()
         self.refused = 0
 
