@@ -89,9 +89,9 @@ RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # (API group, resource, verbs), in alphabetical order so that nothing is repeated or missed
     ("", "configmaps", tuple(_OWN)),
     ("", "events", ("create",)),
-    ("", "nodes", ("get", "list", "watch")),
+    ("", "nodes", ("list", "watch")),
     ("", "persistentvolumeclaims", ("get",)),
-    ("", "pods", ("get", "list", "watch")),
+    ("", "pods", ("list", "watch")),
     ("", "pods/log", ("get",)),
     ("", "secrets", ("get",)),
     ("", "serviceaccounts", tuple(_OWN)),
