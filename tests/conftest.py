@@ -1,4 +1,4 @@
-"""Properties may take their time: a shared machine is no reason to fail."""
+"""What all tests share: hypothesis judges laws, not the speed of the machine that it runs on."""
 
 from hypothesis import settings
 
