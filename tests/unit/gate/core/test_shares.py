@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import random
 from collections import Counter
 from datetime import UTC, datetime
@@ -39,8 +40,9 @@ def test_of_any_thousand_requests_of_one_class_the_share_is_exact(percent, prior
     share = Percentage()
     taken = [share.takes(ask(number, priority), percent) for number in range(2500)]
 
-    # The first few make up for a debt that begins between the classes.
-    settled = taken[500:] if percent >= 2 else taken[2500:]
+    # The debt begins between the classes: five requests are made up for, one in so many of all.
+    rarer = min(percent, 100 - percent) / 100
+    settled = taken[math.ceil(6 / rarer) :] if rarer > 0.005 else []
     for total in windows(settled) if settled else ():
         assert total == pytest.approx(percent * 10, abs=1.001)
     for total in windows(taken):
