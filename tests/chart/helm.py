@@ -35,11 +35,11 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program(), *words], capture_output=True, text=True, timeout=60)
 
 
-def template(values: Document) -> subprocess.CompletedProcess[str]:
+def template(values: Document, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
     """Render the chart with values over its defaults."""
     return subprocess.run(
         [
-            *(program(), "template", "tidegate", str(CHART), "--namespace", NAMESPACE),
+            *(program(), "template", "tidegate", str(CHART), "--namespace", namespace),
             *("--kube-version", KUBERNETES, "--values", "-"),
         ],
         input=json.dumps({"image": IMAGE} | values),
@@ -49,9 +49,9 @@ def template(values: Document) -> subprocess.CompletedProcess[str]:
     )
 
 
-def render(values: Document) -> list[Document]:
+def render(values: Document, namespace: str = NAMESPACE) -> list[Document]:
     """Return the objects of an installation, those of `helm test` included."""
-    done = template(values)
+    done = template(values, namespace)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
