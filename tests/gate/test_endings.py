@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -22,6 +23,8 @@ from tests.gate.running import Client, Gate, ask, eventually, post, running
 
 from tidegate.gate.core.reading import Reader
 from tidegate.gate.exchange import Outcome, Refusal, Why
+from tidegate.gate.wire.relay import Relay
+from tidegate.gate.wire.visit import Visit
 
 ENDLESS = streams(*[token("a")] * 2000, pause=0.005)
 NO_ROOM = Refusal(429, Why.KV_BUDGET, "no room", "rate_limit_error", None, 3)
@@ -203,3 +206,27 @@ async def test_an_error_of_the_gate_itself_leaks_nothing(
         await gate.settled()
     assert "broken" in caplog.text
     assert "a secret" not in caplog.text
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_request_leaves_nothing_to_the_garbage_collector(leaves: bool) -> None:
+    """A long prompt must not stay in memory until a collection."""
+    script = ENDLESS if leaves else streams(token("a"))
+    async with Engine(script) as engine, running(engine) as gate:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                async with Client.to(gate) as client:
+                    client.send(post(stream=True))
+                    if leaves:
+                        await client.reader.readuntil(b"data:")
+                    else:
+                        await client.answer()
+            await gate.settled()
+            await eventually(lambda: gate.told.open_connections == 0)
+            await asyncio.sleep(0.01)
+            left = [one for one in gc.get_objects() if isinstance(one, Visit | Relay)]
+        finally:
+            gc.enable()
+    assert left == []

@@ -23,6 +23,7 @@ from tidegate.gate.wire.sweep import Sweep
 
 _HEAD_BYTES: Final = 64 * 1024
 _WHOLE_BYTES: Final = 8 * 1024 * 1024
+_NO_BODY_YET: Final = framing(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Answer:
         self._is_past_first = False
         self.is_over = False
         self.answered: Answered | None = None
-        self._framing: Framing = framing(0)
+        self._framing: Framing = _NO_BODY_YET
         self.end: asyncio.Future[End] = loop.create_future()
 
     def ask(self, head: bytes, body: bytes) -> None:

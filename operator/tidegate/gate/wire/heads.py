@@ -174,6 +174,12 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     return next((value for key, value in headers if key == name), b"")
 
 
+def with_ours(headers: Headers, ours: Headers) -> Headers:
+    """Return an engine's headers with the gate's own in place of those of the same name."""
+    names = {name for name, _ in ours}
+    return [*(pair for pair in headers if pair[0] not in names), *ours]
+
+
 def write_request(path: str, host: str, request_id: str, headers: Headers, body: bytes) -> bytes:
     """Write the head of a POST to an engine: what is ours, and the headers that go on."""
     lines = [

@@ -15,7 +15,7 @@ from tidegate.gate.wire import events
 from tidegate.gate.wire.answer import Answer, End, outcome_of
 from tidegate.gate.wire.events import EVENT_END, Kind
 from tidegate.gate.wire.framing import TERMINATOR
-from tidegate.gate.wire.heads import CHUNKED, Answered, Headers, header
+from tidegate.gate.wire.heads import CHUNKED, Answered, Headers, header, with_ours
 from tidegate.gate.wire.parties import Client, Progress
 from tidegate.gate.wire.patience import Patience
 from tidegate.gate.wire.pods import PodConnection
@@ -203,12 +203,11 @@ class Relay(Answer):
         assert self.answered is not None
         self.has_begun = True
         answered = self.answered
-        ours = {name for name, _ in self._extra}
-        headers = [pair for pair in answered.headers if pair[0] not in ours]
+        headers = with_ours(answered.headers, self._extra)
         kept = b"".join(self._kept)
         self._kept.clear()
         self.sent_bytes += len(kept)
-        self._client.begin(answered.status, [*headers, *self._extra], answered.length, kept)
+        self._client.begin(answered.status, headers, answered.length, kept)
 
     def _on_end(self) -> None:
         end = outcome_of(self.answered)

@@ -1,22 +1,22 @@
 """Asks the core for a seat, and waits for its word."""
 
 import asyncio
-from collections.abc import Callable
 
 from tidegate.gate.exchange import Ask, Refusal, Seat, Shift, Ticket
+from tidegate.gate.wire.record import Record
 from tidegate.gate.wire.wiring import Wiring
 
 
 class Seating:
     """One request's place in the queue.
 
-    `seated` is called in the same turn in which the core gives a seat: a client that leaves at
+    A seat is in the record in the same turn in which the core gives it: a client that leaves at
     that moment must not leave the seat behind.
     """
 
-    def __init__(self, wiring: Wiring, seated: Callable[[Seat], None]) -> None:
+    def __init__(self, wiring: Wiring, record: Record) -> None:
         self._wiring = wiring
-        self._seated = seated
+        self._record = record
         self._ticket: Ticket | None = None
         self._decision: Seat | Shift | Refusal | None = None
         self._wakes: asyncio.Future[None] | None = None
@@ -42,6 +42,6 @@ class Seating:
     def _decided(self, decision: Seat | Shift | Refusal) -> None:
         self._decision = decision
         if isinstance(decision, Seat):
-            self._seated(decision)
+            self._record.seat = decision
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)

@@ -16,7 +16,7 @@ from tidegate.gate.exchange import Ask, Outcome, Pod, Refusal, Seat, Shift, Why
 from tidegate.gate.wire import pair
 from tidegate.gate.wire.answer import Answer, End, Whole
 from tidegate.gate.wire.client import ClientConnection
-from tidegate.gate.wire.heads import Asked, Headers
+from tidegate.gate.wire.heads import Asked, Headers, with_ours
 from tidegate.gate.wire.patience import Patience, patience
 from tidegate.gate.wire.pods import PodConnection
 from tidegate.gate.wire.record import Record
@@ -48,7 +48,7 @@ class Visit:
         self._body = body
         self._id = request_id
         self._record = Record(request_id, asked.head, len(body), wiring.loop.time())
-        self._seating = Seating(wiring, self._seated)
+        self._seating = Seating(wiring, self._record)
         self._exchange: Exchange | None = None
         self._failed: Pod | None = None
         self._second_step_at: float | None = None
@@ -92,9 +92,6 @@ class Visit:
             self._wiring.observer.admitted(ask, waited_seconds)
         return decision
 
-    def _seated(self, seat: Seat) -> None:
-        self._record.seat = seat
-
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
         """Say what follows a visit of which the client has seen nothing."""
         if end.outcome is Outcome.DEADLINE or self._record.visits >= MOST_VISITS:
@@ -103,7 +100,7 @@ class Visit:
         failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
-            self._seated(again)
+            self._record.seat = again
             self._wiring.observer.retried(failed, end.outcome)
         return again
 
@@ -147,8 +144,8 @@ class Visit:
         )
         if answer is None or end.outcome is not Outcome.FINISHED:
             if answer and answer.answered and end.outcome is Outcome.ENGINE_REFUSED:
-                answered = answer.answered
-                self._answer(answered.status, [*answered.headers, *self._extra()], answer.body)
+                told = with_ours(answer.answered.headers, self._extra())
+                self._answer(answer.answered.status, told, answer.body)
                 return replace(end, has_begun=True)
             return end
         wiring.observer.prefilled(prefill, wiring.loop.time() - sent_at)
@@ -278,6 +275,7 @@ class Visit:
             wiring.admissions.ended(record.seat, record.outcome, record.usage, now)
         if record.ask is not None and record.usage is not None:
             wiring.reader.learn(record.ask, record.usage)
+        self._exchange = None  # its answer knows this visit: no ring is left to the collector
         wiring.observer.finished(record.finished(now))
 
 
