@@ -78,9 +78,8 @@ def judge(spec: LLMDeploymentSpec, seen: Facts, memo: Memo | None = None) -> Jud
     """Judge a spec; with a memo, one that was judged before in the same world costs nothing."""
     if memo is None:
         return _judge(spec, seen)
-    ref = spec.model.config_ref
-    text = seen.config_texts.get((ref.name, ref.key), "unknown") if ref else ""
-    key = json.dumps([spec.wire(), text, seen.model_config], sort_keys=True)
+    texts = [seen.config_texts.get(name, "unknown") for name in _texts_of(spec)]
+    key = json.dumps([spec.wire(), texts, seen.model_config], sort_keys=True)
     return memo.judged(seen.nodes, key, lambda: _judge(spec, seen))
 
 
@@ -97,16 +96,23 @@ def _judge(spec: LLMDeploymentSpec, seen: Facts) -> Judged:
     return _judge_on_nodes(spec, config, seen.nodes or ())
 
 
+def _texts_of(spec: LLMDeploymentSpec) -> list[tuple[str, str]]:
+    """Return name and key of the ConfigMaps that say what the model is."""
+    refs = (spec.model.config_ref, spec.model.weights.index_ref)
+    return [(ref.name, ref.key) for ref in refs if ref is not None]
+
+
 def _config(spec: LLMDeploymentSpec, seen: Facts) -> Mapping[str, Any] | None:
-    """Return the model's config.json, None where it is in a ConfigMap that is not known."""
+    """Return the model's config.json, None where a part is in a ConfigMap that is not known."""
     if seen.model_config is not None:
         return seen.model_config
-    ref = spec.model.config_ref
-    if ref is None:
-        return model_config.of(spec.model, None)
-    if (ref.name, ref.key) not in seen.config_texts:
+    if any(name not in seen.config_texts for name in _texts_of(spec)):
         return None
-    return model_config.of(spec.model, seen.config_texts[ref.name, ref.key])
+    config, index = (
+        None if ref is None else seen.config_texts[ref.name, ref.key]
+        for ref in (spec.model.config_ref, spec.model.weights.index_ref)
+    )
+    return model_config.of(spec.model, config, index)
 
 
 def without_config(spec: LLMDeploymentSpec) -> Iterator[Finding]:

@@ -69,6 +69,8 @@ def _named(spec: LLMDeploymentSpec) -> Iterator[tuple[str, str, str]]:
         yield "persistentvolumeclaims", claim, "spec.model.source.persistentVolumeClaim"
     if ref is not None:
         yield "configmaps", ref.name, "spec.model.configRef"
+    if spec.model.weights.index_ref is not None:
+        yield "configmaps", spec.model.weights.index_ref.name, "spec.model.weights.indexRef"
     for index, secret in enumerate(spec.engine.image_pull_secrets):
         yield "secrets", secret, f"spec.engine.imagePullSecrets[{index}]"
     for index, variable in enumerate(spec.engine.env):

@@ -41,6 +41,14 @@ def test_a_claim_is_asked_for():
     )
 
 
+def test_an_index_of_the_weights_is_asked_for():
+    weights = {"indexRef": {"name": "weights", "key": "index.json"}}
+
+    assert ("get", "configmaps", "team", "weights") in asked(
+        None, a_resource(spec__model__weights=weights)
+    )
+
+
 def test_an_update_asks_only_for_what_it_adds():
     old = a_resource(**FULL)
     new = changed(old, spec__engine__imagePullSecrets=["pull", "second"])
