@@ -124,10 +124,11 @@ def _world(
 def _config_names(deployments: Sequence[Source]) -> Iterator[tuple[str, str, str]]:
     """Yield the ConfigMaps that resources name, as they are written."""
     for source in deployments:
-        ref = paths.value(source.document, ("spec", "model", "configRef"))
-        name, key = (paths.value(ref, (part,)) for part in ("name", "key"))
-        if isinstance(name, str) and isinstance(key, str):
-            yield source.namespace, name, key
+        for field in (("configRef",), ("weights", "indexRef")):
+            ref = paths.value(source.document, ("spec", "model", *field))
+            name, key = (paths.value(ref, (part,)) for part in ("name", "key"))
+            if isinstance(name, str) and isinstance(key, str):
+                yield source.namespace, name, key
 
 
 def _config(path: str | None) -> Mapping[str, Any] | None:
