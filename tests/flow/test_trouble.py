@@ -86,18 +86,21 @@ async def test_an_index_of_the_weights_in_a_config_map_is_waited_for_and_read():
     assert not world.deployments()
     layers = [f"model.layers.{index}.x.weight" for index in range(CONFIG["num_hidden_layers"])]
 
-    async def read(total_bytes):
+    async def put(total_bytes):
         index = {"metadata": {"total_size": total_bytes}, "weight_map": dict.fromkeys(layers, "f")}
         metadata = {"name": "weights", "namespace": "default"}
         data = {"index": json.dumps(index)}
         world.clock.pass_by(31)
         world.api.put({"kind": "ConfigMap", "metadata": metadata, "data": data})
         await world.run()
+
+    async def read(total_bytes):
+        await put(total_bytes)
         return world.status()["plan"][0]["perGpu"]["weights"]["bytes"]
 
     assert await read(2 * 2**30) - await read(2**30) == 2**30 // 2  # on each of two GPUs
     assert world.condition("Stalled")["status"] == "False"
-    await read("much")
+    await put("much")
     assert world.condition("Stalled")["reason"] == "ModelConfigInvalid"
     assert "metadata.total_size" in world.condition("Stalled")["message"]
 
