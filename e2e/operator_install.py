@@ -2,14 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from e2e import fingerprint
+from e2e import fingerprint, helm
 from e2e.engine import metrics
 from e2e.engine.metrics import Metrics
 from e2e.kube import Document, Kube, Not, wait_until
@@ -21,11 +17,7 @@ LEASE = "tidegate-operator"
 METRICS_PORT = 8080
 CLASS_GRACE_SECONDS = 20
 RESYNC_SECONDS = 5
-SETTINGS = {
-    "namespace": NAMESPACE,
-    "resync": f"{RESYNC_SECONDS}s",
-    "classGrace": f"{CLASS_GRACE_SECONDS}s",
-}
+SETTINGS = {"resync": f"{RESYNC_SECONDS}s", "classGrace": f"{CLASS_GRACE_SECONDS}s"}
 """Shorter times than a user has, so that a scenario need not wait for minutes."""
 ROLLOUT_SECONDS = 120.0
 
@@ -48,11 +40,6 @@ class Operator:
             f"--timeout={seconds:.0f}s",
             seconds=seconds + 10,
         )
-
-    def scale(self, replicas: int) -> None:
-        """Have this many pods, and wait for them."""
-        self.kube.kubectl("-n", NAMESPACE, "scale", f"deployment/{NAME}", f"--replicas={replicas}")
-        self.wait_ready()
 
     def leader(self) -> Document:
         """Return the pod that holds the Lease; wait for one if it is being handed over."""
@@ -84,44 +71,48 @@ class Operator:
         self.kube.kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=0", "--force")
 
 
-def install(kube: Kube, image: str, replicas: int = 1) -> Operator:
-    """Install the operator of this checkout, or bring what is installed up to it.
+def install(kube: Kube, image: str, replicas: int = 2) -> Operator:
+    """Install this checkout's chart and operator, or bring what is installed up to it.
 
     Raises:
         AssertionError: The image has other code than the checkout.
     """
     operator = Operator(kube)
-    kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=_tidegate("crds"))
+    if not kube.try_kubectl("get", "namespace", NAMESPACE).stdout:
+        kube.kubectl("create", "namespace", NAMESPACE)
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    kube.kubectl("label", "namespace", NAMESPACE, label, "--overwrite")
+    interrupted = "owner=helm,status in (pending-install,pending-upgrade,pending-rollback)"
+    kube.kubectl("-n", NAMESPACE, "delete", "secrets", f"-l{interrupted}")
+    helm.upgrade(kube.kubeconfig, NAME, NAMESPACE, values(image, replicas))
     kube.kubectl("wait", "--for=condition=Established", "crd/llmdeployments.tidegate.io")
-    before = kube.find("configmaps", NAMESPACE, NAME)
-    wanted = _manifests(image, replicas)
-    kube.kubectl("apply", "-f", "-", text=wanted)
-    operator.wait_ready()
-    settings = (before or {}).get("data", {}).get("settings.yaml")
-    is_current = settings == yaml.safe_dump(SETTINGS) and _installed(kube) == _current()
+    is_current = _has_run(operator) and _installed(kube) == _current()
     if not is_current or any(map(_restarts, operator.pods())):  # after a restart, others wait long
         kube.kubectl("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
-        operator.wait_ready()
+    operator.wait_ready()
     assert _installed(kube) == _current(), (
         f"{image} has other code than this checkout; run `scripts/images --load operator`"
     )
     return operator
 
 
-def _tidegate(*words: str) -> str:
-    """Run our own command as a user does."""
-    command = Path(sys.executable).with_name("tidegate")
-    done = subprocess.run([command, *words], capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout
+def values(image: str, replicas: int) -> Document:
+    """Return the values of the installation under test."""
+    repository, _, tag = image.rpartition(":")
+    return {
+        "image": {"repository": repository, "tag": tag},
+        "replicas": replicas,
+        "config": SETTINGS,
+    }
 
 
-def _manifests(image: str, replicas: int) -> str:
-    text = _tidegate("manifests", f"--image={image}", f"--replicas={replicas}")
-    documents = list(yaml.safe_load_all(text))
-    for document in documents:
-        if document["kind"] == "ConfigMap":
-            document["data"]["settings.yaml"] = yaml.safe_dump(SETTINGS)
-    return yaml.safe_dump_all(documents)
+def _has_run(operator: Operator) -> bool:
+    """Say whether its pods become ready; of what another run left behind, they may never do."""
+    try:
+        operator.wait_ready()
+    except AssertionError:
+        return False
+    return True
 
 
 def _current() -> str:

@@ -2,18 +2,16 @@
 
 import functools
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from e2e.cluster import binaries
-from e2e.cluster.settings import Settings
+from e2e import helm
 
 TOP = Path(__file__).parents[2]
-CHART = TOP / "charts" / "tidegate"
+CHART = helm.CHART
 NAMESPACE = "tg"
 KUBERNETES = "1.30.0"
 IMAGE = {"repository": "registry.example.com/tidegate", "tag": "1"}
@@ -23,8 +21,8 @@ Document = dict[str, Any]
 
 @functools.cache
 def program() -> str:
-    """Return where Helm is: among the local cluster's programs, else on the PATH."""
-    found = shutil.which("helm", path=binaries.search_path(Settings.from_environment()))
+    """Return where Helm is; without it, nothing of the chart can be tested."""
+    found = helm.program()
     if found is None:
         pytest.skip("Helm is not there: scripts/cluster build helm")
     return found

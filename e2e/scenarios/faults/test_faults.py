@@ -135,15 +135,6 @@ def test_the_operator_is_killed_again_and_again(operator: Operator, rolling):
     rolling.ends_as_ever()
 
 
-@pytest.fixture(scope="class")
-def two_replicas(operator: Operator):
-    """Two operator pods: one leads, the other is ready to."""
-    operator.scale(2)
-    yield
-    operator.scale(1)
-
-
-@pytest.mark.usefixtures("two_replicas")
 class TestTwoReplicas:
     """What the pod does that does not lead."""
 
