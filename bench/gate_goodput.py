@@ -31,6 +31,8 @@ from bench.goodput.report import Run
 
 MATPLOTLIB = "matplotlib==3.11.2"
 CONCURRENCIES = (4, 8, 16, 32)
+LEAST_SECONDS = 4.0
+"""In less than that the capacity is not seen."""
 PATIENCE_SECONDS = 20.0
 WARM_SHARE = 0.2
 """Clients come this share of a run before what counts: nobody is at once where it will be."""
@@ -131,7 +133,8 @@ async def _run(
 
 async def _capacity(url: str, shape: Shape, seconds: float) -> float:
     """Return requests per second at the concurrency that completes most."""
-    return max([await _completed(url, shape, count, seconds / 3) for count in CONCURRENCIES])
+    measured = max(LEAST_SECONDS, seconds / 3)
+    return max([await _completed(url, shape, count, measured) for count in CONCURRENCIES])
 
 
 async def _completed(url: str, shape: Shape, count: int, seconds: float) -> float:

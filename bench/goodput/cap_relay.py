@@ -3,6 +3,7 @@
 Usage: python -m bench.goodput.cap_relay PORT ENGINE_PORT CAP
 """
 
+import asyncio
 import sys
 
 import uvloop
@@ -10,24 +11,20 @@ from aiohttp import web
 
 from bench.gate_load import aiohttp_relay
 
-CAP = web.AppKey("cap", int)
-IN_FLIGHT = web.AppKey("in_flight", set)  # of requests
+PLACES = web.AppKey("places", asyncio.Semaphore)
 
 
 async def relay(request: web.Request) -> web.StreamResponse:
     """Pass a request on if it is within the cap."""
-    in_flight = request.app[IN_FLIGHT]
-    if len(in_flight) >= request.app[CAP]:
+    places = request.app[PLACES]
+    if places.locked():
         return web.json_response(
             {"error": {"message": "busy", "type": "rate_limit_error", "code": 429}},
             status=429,
             headers={"Retry-After": "1"},
         )
-    in_flight.add(request)
-    try:
+    async with places:
         return await aiohttp_relay.relay(request)
-    finally:
-        in_flight.discard(request)
 
 
 def main() -> None:
@@ -36,8 +33,7 @@ def main() -> None:
     uvloop.install()
     app = web.Application()
     app[aiohttp_relay.ENGINE] = f"http://127.0.0.1:{engine_port}"
-    app[CAP] = cap
-    app[IN_FLIGHT] = set()
+    app[PLACES] = asyncio.Semaphore(cap)
     app.cleanup_ctx.append(aiohttp_relay.session)
     app.router.add_post("/v1/completions", relay)
     web.run_app(

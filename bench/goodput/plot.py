@@ -54,7 +54,7 @@ def draw(panel: Any, mix: str, runs: list[dict[str, Any]], told: str) -> None:
         if regime == OURS:
             style = {"color": "black", "linewidth": 2.5, "zorder": 3}
         panel.errorbar(loads, middle, [low, high], label=regime, marker="o", ms=3, **style)
-    panel.set_title(f"{mix}: {told}" if told else mix, fontsize=8)
+    panel.set_title(f"{mix}: {told}" if told and told != mix else mix, fontsize=8)
     panel.set_xlabel("load, times capacity")
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.3)
