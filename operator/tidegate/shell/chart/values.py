@@ -60,7 +60,8 @@ class Resources(Wire):
     """What each operator pod asks for."""
 
     requests: Amounts = {"cpu": "100m", "memory": "128Mi"}
-    """What it is given for sure."""
+    """What it is given for sure. Measured: 75 MiB with no LLMDeployment, and 0.3 MiB for each; a
+    twentieth of a core at rest with 200 of them."""
     limits: Amounts = {"memory": "512Mi"}
     """What it may not exceed. A limit of CPU would slow reviews down, so there is none."""
 
