@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from tidegate.shell.admission import verdict, wire
-from tidegate.shell.admission.live_tls import LiveTls
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.admission.verdict import Answer, Reviewer
 from tidegate.shell.admission.wire import Malformed, Request
@@ -39,8 +39,10 @@ class Server:
         self._deadline_seconds = deadline_seconds
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
-    async def start(self, port: int, tls: LiveTls) -> web.AppRunner:
-        """Listen on every address; the caller cleans the runner up.
+    async def start(
+        self, port: int, tls: ssl.SSLContext | None, host: str | None = None
+    ) -> web.AppRunner:
+        """Listen on every address, or on one; the caller cleans the runner up.
 
         Raises:
             OSError: The port cannot be had.
@@ -55,7 +57,7 @@ class Server:
             shutdown_timeout=self._deadline_seconds,
         )
         await runner.setup()
-        await web.TCPSite(runner, port=port, ssl_context=tls.context).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
         return runner
 
     async def _mutate(self, http: web.Request) -> web.Response:
@@ -80,13 +82,13 @@ class Server:
             return _refused(413, f"an AdmissionReview of over {MOST_BYTES} bytes is not read")
         except Malformed as error:
             return _refused(400, str(error))
-        except (web.RequestPayloadError, OSError) as error:
-            return _refused(400, f"the body broke off: {error}")
         except TimeoutError:
             if request is None:
                 return _refused(408, f"no whole body came in {self._deadline_seconds:g} s")
             late = f"no verdict within {self._deadline_seconds:g} s; try again"
             answer = verdict.failed(request, late)
+        except (web.RequestPayloadError, OSError) as error:
+            return _refused(400, f"the body broke off: {error}")
         except Exception:  # a bug: not let in, logged, and the server goes on
             _LOG.exception("a review failed")
             if request is None:
