@@ -35,9 +35,10 @@ START_SECONDS = 30.0
 TICKS = os.sysconf("SC_CLK_TCK")
 ENDLESS = 10_000_000
 
-REQUESTS_GOAL = 1.0
-"""Times vllm-router's requests per second of CPU, at least."""
-CHUNKS_GOAL = 1.0
+PER_CPU_GOAL = 1.0
+"""Times the requests and the chunks that another relay does in a second of its CPU, at least."""
+CHUNK_P99_GOAL = 1.0
+"""Times another relay's p99 of a chunk, at most."""
 ADDED_P50_GOAL_MS = 0.5
 MEMORY_GOAL_MIB = 150.0
 STREAMS = 2000
@@ -210,10 +211,10 @@ def verdict(
             continue
         requests = (full["gate"].per_cpu_second or 0) / (full[name].per_cpu_second or 1)
         chunks = (many["gate"].per_cpu_second or 0) / (many[name].per_cpu_second or 1)
-        checks.append((f"requests per CPU second, times {name}", requests, requests > 1))
-        checks.append((f"chunks per CPU second, times {name}", chunks, chunks > 1))
+        checks.append((f"requests per CPU second, times {name}", requests, requests > PER_CPU_GOAL))
+        checks.append((f"chunks per CPU second, times {name}", chunks, chunks > PER_CPU_GOAL))
         slower = few["gate"].p99_ms / (few[name].p99_ms or 1)
-        checks.append((f"chunk p99 at 32 x 50, times {name}", slower, slower <= 1))
+        checks.append((f"chunk p99 at 32 x 50, times {name}", slower, slower <= CHUNK_P99_GOAL))
     added = single["gate"].p50_ms - single["no relay"].p50_ms
     checks.append(("added p50, ms", added, added <= ADDED_P50_GOAL_MS))
     added_p99 = single["gate"].p99_ms - single["no relay"].p99_ms
