@@ -7,7 +7,6 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-
 from bench.goodput import clients, mixes
 from bench.goodput.clients import Visit
 from bench.goodput.mixes import MAX_MODEL_LEN, MIXES, Request
