@@ -216,13 +216,13 @@ def test_the_chart_installs_what_tidegate_manifests_prints(tmp_path):
     documents = [document for document in render({}) if not is_hook(document)]
     image = f"{IMAGE['repository']}:{IMAGE['tag']}"
     plain = [d for d in install.manifests(image, NAMESPACE, 2) if d["kind"] != "Namespace"]
-    path = tmp_path / "settings.yaml"
+    path = tmp_path / "plain.yaml"
 
     for wanted in plain:
         found = one(documents, wanted["kind"], wanted["metadata"]["name"])
         if wanted["kind"] == "ConfigMap":
             path.write_text(wanted.pop("data")["settings.yaml"])
-            assert _loaded(documents, tmp_path / "..") == settings.load(path)
+            assert _loaded(documents, tmp_path) == settings.load(path)
         elif "Role" in wanted["kind"] and "rules" in wanted:
             wanted.pop("rules")  # in another order: compared above
         assert _is_within(wanted, found), wanted["kind"]
