@@ -230,7 +230,7 @@ class Ledger:
         if not entry.has_token:
             pod.waiting_sequences -= samples
         pod.visits -= 1
-        pod.stay.add(now - entry.began_at)
+        pod.stay.add(now - entry.began_at, entry.tokens)
         self._forget(pod)
 
     def tick(self, now: float) -> None:

@@ -8,10 +8,10 @@ from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.core.queue import Ahead
 from tidegate.gate.exchange import Why
 
-SURENESS = 2.0
+SURENESS = 1.75
 """Times the mean wait for room that must still be in time.
 
-A wait for the end of others is uncertain, and later requests that need less may go first: with 2
+A wait for the end of others is uncertain, and later requests that need less may go first: with 1.75
 about nine in ten of those that wait are served.
 """
 

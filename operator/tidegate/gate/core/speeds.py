@@ -81,17 +81,24 @@ class TimePerToken:
 
 
 class Stay:
-    """How long requests stay on a pod: by Little's law its drain speed is what it holds / this."""
+    """How long a token that is held stays on a pod, the mean over those of the last visits.
 
-    __slots__ = ("_seen", "seconds")
+    By Little's law the tokens that are let go in a second are what is held / this. Requests that
+    hold more stay longer, so the mean is over tokens; that over requests would be too short.
+    """
+
+    __slots__ = ("_seconds", "_tokens")
 
     def __init__(self) -> None:
-        self._seen = 0
-        self.seconds: float | None = None
-        """Mean seconds from seat to end; None before the first end."""
+        self._tokens = self._seconds = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Take note of a visit that is over."""
-        self._seen += 1
-        mean = self.seconds or 0.0
-        self.seconds = mean + (seconds - mean) / min(self._seen, MEMORY_VISITS)
+    def add(self, seconds: float, tokens: int) -> None:
+        """Take note of a visit that is over, and of what it held."""
+        keep = 1.0 - 1.0 / MEMORY_VISITS
+        self._tokens = self._tokens * keep + tokens
+        self._seconds = self._seconds * keep + tokens * seconds
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean seconds from seat to end; None before the first end."""
+        return self._seconds / self._tokens if self._tokens else None

@@ -78,9 +78,16 @@ class TestTimePerToken:
 def test_a_stay_is_unknown_before_the_first_end():
     stay = Stay()
     assert stay.seconds is None
-    stay.add(2.0)
-    stay.add(4.0)
-    assert stay.seconds == 3.0
+    stay.add(2.0, 100)
+    assert stay.seconds == 2.0
+
+
+def test_who_holds_more_counts_more_in_the_stay():
+    stay = Stay()
+    for _ in range(500):
+        stay.add(1.0, 100)
+        stay.add(5.0, 300)
+    assert stay.seconds == pytest.approx(4.0, rel=0.02)
 
 
 class TestLengths:
