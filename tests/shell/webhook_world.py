@@ -3,15 +3,12 @@
 import asyncio
 import contextlib
 import copy
-import io
 import json
 import re
 import socket
-import ssl
 import time
 from collections.abc import Callable
 
-import aiohttp
 from prometheus_client import CollectorRegistry
 from tests.shell.conftest import kubectl
 
@@ -128,6 +125,7 @@ class Balancer:
     def __init__(self, ports: Callable[[], list[int]]) -> None:
         self._ports = ports
         self._turn = 0
+        self._tasks: set[asyncio.Task] = set()
         self.port = free_port()
 
     async def start(self) -> None:
@@ -135,18 +133,31 @@ class Balancer:
 
     async def stop(self) -> None:
         self._server.close()
-        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connect(self, reader, writer) -> None:
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            await self._relay(reader, writer)
+        finally:
+            writer.close()
+            self._tasks.discard(task)
+
+    async def _relay(self, reader, writer) -> None:
         ports = self._ports()
         self._turn += 1
         if not ports:
-            writer.close()
             return
         to = ports[self._turn % len(ports)]
         there, back = await asyncio.open_connection("127.0.0.1", to)
-        with contextlib.suppress(OSError):
-            await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+        try:
+            with contextlib.suppress(OSError):
+                await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+        finally:
+            back.close()
 
     async def _pump(self, reader, writer) -> None:
         while data := await reader.read(65536):
@@ -204,18 +215,10 @@ class WebhookWorld:
     async def told(self, document):
         """Create a resource as a dry run; return the status, the answer and its warnings."""
         place = f"/apis/tidegate.io/v1alpha1/namespaces/{self.namespace}/llmdeployments"
-        configuration = self.api.configuration
-        tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
         query = {"dryRun": "All", "fieldValidation": "Strict"}
-        headers = {"Content-Type": "application/json"}
-        text = json.dumps(document, default=str)  # a date of YAML is a text to kubectl, too
-        async with (
-            aiohttp.ClientSession(configuration.host, headers=headers) as session,
-            session.post(place, params=query, data=io.BytesIO(text.encode()), ssl=tls) as answer,
-        ):
-            warnings = [_unquoted(text) for text in answer.headers.getall("Warning", ())]
-            return answer.status, await answer.json(), warnings
+        answer = await self.api._send("POST", place, query, document, "application/json", 30)
+        warnings = [_unquoted(text) for text in answer.headers.getall("Warning", ())]
+        return answer.status, await answer.json(), warnings
 
     async def close(self) -> None:
         for document in self._configurations():
