@@ -59,7 +59,7 @@ async def test_the_real_webhook_says_what_the_corpus_expects(world, namespace):
 
 
 def is_json(case: Case) -> bool:
-    """Say whether a request can carry the document; YAML has more, which becomes text on the way."""
+    """Say whether a request can carry the document: what only YAML has becomes text on the way."""
     return json.loads(json.dumps(case.document, default=str)) == case.document
 
 

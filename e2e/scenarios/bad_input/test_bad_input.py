@@ -51,62 +51,114 @@ def test_a_name_that_is_too_long_for_a_service_is_refused(kube, shared_namespace
     assert "63 characters" in answer.stderr
 
 
+CANNOT_BE_PLANNED = [
+    (
+        {"budget": {"kvCache": "64Ki"}},
+        {"budget": {"kvCache": "8Mi"}},
+        "BudgetTooSmall",
+        ("2048", "maxModelLen"),
+    ),
+    (
+        {"engine": {"extraArgs": ["--max_model_len=4096"]}},
+        {"engine": {"extraArgs": []}},
+        "FlagOwnedByField",
+        ("engine.maxModelLen",),
+    ),
+    (
+        {"engine": {"version": "0.1.0"}},
+        {"engine": {"version": "0.32.0"}},
+        "EngineVersionUnknown",
+        ("0.1.0", "0.32.0"),
+    ),
+    (
+        {"model": {"config": {"model_type": "zamba2"}}},
+        {"model": {"config": {"model_type": "llama"}}},
+        "ModelNotSized",
+        ("zamba2",),
+    ),
+    (
+        {"pools": {"unified": {"nodeSelector": {"zone": "mars"}}}},
+        {"pools": {"unified": {"nodeSelector": {"zone": None}}}},
+        "NoNodeClass",
+        ("unified", "nodeSelector"),
+    ),
+    (
+        {"pools": {"unified": {"tensorParallel": 3}}},
+        {"pools": {"unified": {"tensorParallel": 1}}},
+        "ParallelismInvalid",
+        ("3",),
+    ),
+    (
+        {"pools": {"unified": {"tensorParallel": 8}}},
+        {"pools": {"unified": {"tensorParallel": 1}}},
+        "NodeTooSmall",
+        ("needs 8 GPUs", "has 4"),
+    ),
+]
+"""A change, what takes it back, the reason why it is refused, and words of the message."""
+
+
+def cannot_be_planned(*arguments):
+    return pytest.mark.parametrize(
+        arguments,
+        CANNOT_BE_PLANNED,
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+
+
 @pytest.fixture(scope="module")
-def running(kube, shared_namespace) -> Llmd:
+def reviewed(kube, make_namespace) -> str:
+    """A namespace whose resources the webhook reviews, as it does by default."""
+    return make_namespace("reviewed")
+
+
+@cannot_be_planned("change", "back", "reason", "words")
+def test_a_spec_that_cannot_be_planned_is_refused_at_the_door(
+    kube, reviewed, change, back, reason, words
+):
+    words_of_kubectl = ("apply", "-n", reviewed, "-f", "-")
+
+    refused = kube.try_kubectl(*words_of_kubectl, text=changed("door", change))
+    mended = kube.try_kubectl(
+        *words_of_kubectl, "--dry-run=server", text=changed("door", merged(change, back))
+    )
+
+    assert refused.returncode != 0
+    assert f"{reason}: " in refused.stderr
+    assert kube.find("llmdeployments", reviewed, "door") is None
+    assert mended.returncode == 0, mended.stderr
+
+
+def test_what_does_not_fit_is_let_in_where_it_says_so_and_held(kube, reviewed):
+    change = {"pools": {"unified": {"tensorParallel": 8}}}
+    document = yaml.safe_load(changed("early", change))
+    document["metadata"]["annotations"] = {"tidegate.io/admission": "Warn"}
+
+    answer = kube.try_kubectl("apply", "-n", reviewed, "-f", "-", text=yaml.safe_dump(document))
+    held = Llmd(kube, reviewed, "early")
+    held.wait_for("Stalled", "True", "NodeTooSmall", WORD_SECONDS)
+
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning: NodeTooSmall: " in answer.stderr
+    assert held.pods() == []
+
+
+@pytest.fixture(scope="module")
+def unreviewed(kube, shared_namespace) -> str:
+    """A namespace that the webhook is not asked about: what slips past, the operator holds."""
+    kube.kubectl("label", "namespace", shared_namespace, "tidegate.io/admission=skip")
+    return shared_namespace
+
+
+@pytest.fixture(scope="module")
+def running(kube, unreviewed) -> Llmd:
     """A deployment that runs, and whose spec is then changed for the worse."""
-    deployment = llmd.apply(kube, shared_namespace, FILE, "running")
+    deployment = llmd.apply(kube, unreviewed, FILE, "running")
     deployment.wait_ready()
     return deployment
 
 
-@pytest.mark.parametrize(
-    ("change", "back", "reason", "words"),
-    [
-        (
-            {"budget": {"kvCache": "64Ki"}},
-            {"budget": {"kvCache": "8Mi"}},
-            "BudgetTooSmall",
-            ("2048", "maxModelLen"),
-        ),
-        (
-            {"engine": {"extraArgs": ["--max_model_len=4096"]}},
-            {"engine": {"extraArgs": []}},
-            "FlagOwnedByField",
-            ("engine.maxModelLen",),
-        ),
-        (
-            {"engine": {"version": "0.1.0"}},
-            {"engine": {"version": "0.32.0"}},
-            "EngineVersionUnknown",
-            ("0.1.0", "0.32.0"),
-        ),
-        (
-            {"model": {"config": {"model_type": "zamba2"}}},
-            {"model": {"config": {"model_type": "llama"}}},
-            "ModelNotSized",
-            ("zamba2",),
-        ),
-        (
-            {"pools": {"unified": {"nodeSelector": {"zone": "mars"}}}},
-            {"pools": {"unified": {"nodeSelector": {"zone": None}}}},
-            "NoNodeClass",
-            ("unified", "nodeSelector"),
-        ),
-        (
-            {"pools": {"unified": {"tensorParallel": 3}}},
-            {"pools": {"unified": {"tensorParallel": 1}}},
-            "ParallelismInvalid",
-            ("3",),
-        ),
-        (
-            {"pools": {"unified": {"tensorParallel": 8}}},
-            {"pools": {"unified": {"tensorParallel": 1}}},
-            "NodeTooSmall",
-            ("needs 8 GPUs", "has 4"),
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@cannot_be_planned("change", "back", "reason", "words")
 def test_a_spec_that_cannot_be_planned_leaves_the_pods_alone(running, change, back, reason, words):
     uids = running.uids()
 
