@@ -27,7 +27,7 @@ class Reviewer:
 
     facts_of: Callable[[Request], Facts]
     access: Access
-    memo: Memo = field(default_factory=lambda: Memo(most=256))
+    memo: Memo = field(default_factory=Memo)
 
     def mutate(self, request: Request) -> Answer:
         """Add the defaults that are missing; what cannot be read is left to `validate`."""
