@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tidegate.api.gate_config import GateConfig, PoolName
+from tidegate.gate.values import value_class
 
 
 class Surface(StrEnum):
@@ -73,7 +74,7 @@ class Outcome(StrEnum):
     DEADLINE = "deadline"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Head:
     """The head of a request as the wire read it; names of headers are lower case."""
 
@@ -84,7 +85,7 @@ class Head:
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Caller:
     """Who asks: a tenant's short name (never its key) and its class, 9 first.
 
@@ -96,7 +97,7 @@ class Caller:
     tokens_in_flight: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Ask:
     """A request, read and cleaned.
 
@@ -155,7 +156,7 @@ class Pod:
     terminating: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Usage:
     """What the engine said of an answer."""
 

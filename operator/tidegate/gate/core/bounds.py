@@ -4,12 +4,11 @@ Engines take `"16"`, `16.0` and `true` for whole numbers. The gate reserves by t
 that it reads only what cannot be read in two ways, and refuses the rest with the field's name.
 """
 
-from dataclasses import dataclass
-
 from tidegate.api.gate_config import Limits
 from tidegate.gate.core import faults
 from tidegate.gate.core.document import Document
 from tidegate.gate.exchange import Surface
+from tidegate.gate.values import value_class
 
 _LARGEST = 2**53
 """Whole numbers up to here are exact in every JSON parser."""
@@ -37,7 +36,7 @@ _LOGPROBS = ("logprobs", "top_logprobs", "prompt_logprobs")
 _RARE = frozenset({*_UNSERVED, *_SAMPLES, *_LOGPROBS})
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Output:
     """What is asked of the engine: `field` and `limit` are None where none was named."""
 

@@ -1,7 +1,6 @@
 """Finding the pod, or the pair of pods, that can take a request now."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import rule
@@ -11,11 +10,12 @@ from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.exchange import Why
+from tidegate.gate.values import value_class
 
 NOBODY: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Place:
     """Where a request can go."""
 

@@ -1,15 +1,14 @@
 """How large a request's prompt is, and what its true size will teach."""
 
-from dataclasses import dataclass
-
 from tidegate.gate.core import bounds, scripts
 from tidegate.gate.core.content import Content
 from tidegate.gate.core.count import Counts
 from tidegate.gate.core.document import Document
 from tidegate.gate.exchange import Script
+from tidegate.gate.values import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PromptSize:
     """A prompt's tokens, and the text, messages and images that they were estimated from.
 

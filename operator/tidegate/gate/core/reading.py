@@ -1,6 +1,5 @@
 """From a request's bytes to an `Ask`: read it, clean it, count it, and know who asks."""
 
-from dataclasses import dataclass
 from itertools import count
 
 from tidegate.api.gate_config import GateConfig
@@ -22,6 +21,7 @@ from tidegate.gate.core.count import Counts
 from tidegate.gate.core.headers import Heeded
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.exchange import Ask, Caller, Head, Refusal, Script, Surface, Usage, Why
+from tidegate.gate.values import value_class
 
 _TELLS_USAGE = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 """Surfaces whose streams tell the usage only on request."""
@@ -34,7 +34,7 @@ _NOT_CONFIGURED = Refusal(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Admitted:
     """A head that may go on to its body."""
 

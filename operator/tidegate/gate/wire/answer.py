@@ -5,10 +5,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tidegate.gate.exchange import Outcome, Usage, Why
+from tidegate.gate.values import value_class
 from tidegate.gate.wire.framing import BadFraming, Framing, framing
 from tidegate.gate.wire.heads import (
     HEAD_END,
@@ -26,7 +26,7 @@ _WHOLE_BYTES: Final = 8 * 1024 * 1024
 _NO_BODY_YET: Final = framing(0)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class End:
     """How an answer ended.
 

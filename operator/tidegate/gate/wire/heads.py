@@ -5,13 +5,13 @@ reader and a lenient one could understand differently is refused here, never rep
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
 import httptools
 
 from tidegate.gate.exchange import Head
+from tidegate.gate.values import value_class
 
 CHUNKED: Final = -1
 """In place of a length: the body comes in chunks."""
@@ -42,7 +42,7 @@ class BadHead(Exception):
     """A head that is not HTTP, or that two readers could take for two different things."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Asked:
     """A request's head and what follows from it for the connection.
 
@@ -61,7 +61,7 @@ class Asked:
     expects_continue: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Answered:
     """An answer's head; `length` is in bytes, or `CHUNKED`, or `UNTIL_CLOSE`."""
 

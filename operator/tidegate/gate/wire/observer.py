@@ -4,13 +4,13 @@ The wire calls an `Observer` from its event loop, so each call must be quick and
 Nothing here holds a prompt, an answer or a key.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.gate.exchange import Ask, Outcome, Pod, Usage, Why
+from tidegate.gate.values import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Finished:
     """One request from its head to its end, whether or not it was served.
 

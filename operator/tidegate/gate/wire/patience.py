@@ -1,16 +1,16 @@
 """How long an engine's answer is waited for. Pure."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from tidegate.api.gate_config import Deadlines
 from tidegate.gate.exchange import Ask
+from tidegate.gate.values import value_class
 
 SLOWEST_TOKEN_SECONDS: Final = 0.2
 """An answer that is no stream is waited for as long as so slow an engine would need for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Patience:
     """Times of the loop's clock and spans in seconds that an answer has.
 
