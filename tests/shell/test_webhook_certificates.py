@@ -3,11 +3,13 @@
 import asyncio
 import base64
 import json
+import time
 
 import pytest
 from tests.shell.conftest import kubectl
 from tests.shell.webhook_world import WebhookWorld, until
 
+from tidegate.shell.admission import certificates
 from tidegate.shell.admission.certificates import Lifetimes
 
 SECRET = "tidegate-webhook-tls"
@@ -51,14 +53,36 @@ async def test_replicas_that_start_at_once_share_one_certificate(world, deployme
         assert (await world.create(deployment, dry=True))[0] == 201
 
 
-async def test_only_the_leader_tells_the_api_server_and_only_what_is_new(world):
+def trust_another(world):
+    other = certificates.first(["elsewhere.svc"], time.time(), Lifetimes()).bundle
+    path, value = "/webhooks/0/clientConfig/caBundle", base64.b64encode(other).decode()
+    patch = [{"op": "add", "path": path, "value": value}]
+    kubectl(
+        *("patch", "validatingwebhookconfiguration", world.name),
+        *("--type=json", "-p", json.dumps(patch)),
+    )
+    return other
+
+
+async def test_any_replica_fills_in_a_missing_bundle_since_the_leader_may_be_an_older_version(
+    world,
+):
+    await world.replica(leads=False)
+    await world.ready()
+
+    assert bundle(world) == secret(world)["ca.crt"]
+
+
+async def test_only_the_leader_replaces_a_bundle_and_only_by_what_is_new(world):
+    other = trust_another(world)
     follower = await world.replica(leads=False)
     await asyncio.sleep(1)
     assert not follower.webhook.is_ready(), "nobody trusts its certificate yet"
-    assert bundle(world) == b""
+    assert bundle(world) == other
 
     await world.replica(leads=True)
     await world.ready()
+    assert bundle(world) == secret(world)["ca.crt"]
     version = configuration(world)["metadata"]["resourceVersion"]
     await asyncio.sleep(1)
 

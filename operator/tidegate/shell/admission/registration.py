@@ -15,7 +15,11 @@ _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 @dataclass(frozen=True)
 class Registration:
-    """Two configurations of a name. `may_write` is asked before a write: only the leader does."""
+    """Two configurations of a name.
+
+    Only the leader, as `may_write` says, replaces a bundle. One that is missing is filled in by any
+    replica: during an upgrade the leader may be of a version that knows no webhook.
+    """
 
     api: ApiServer
     name: str
@@ -39,14 +43,14 @@ class Registration:
             return True
         if status >= 400:
             raise NoAnswer(f"{kind} {self.name}: {status}: {message_of(answer)}")
-        wrong = [
-            hook["name"]
+        told = {
+            hook["name"]: hook["clientConfig"].get("caBundle") or ""
             for hook in answer.get("webhooks") or ()
-            if hook["clientConfig"].get("caBundle") != bundle
-        ]
+        }
+        wrong = [name for name, trusted in told.items() if trusted != bundle]
         if not wrong:
             return True
-        if not self.may_write():
+        if any(told[name] for name in wrong) and not self.may_write():
             return False
         await self._write(kind, path, answer, wrong, bundle)
         return True
