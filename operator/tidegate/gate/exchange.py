@@ -74,7 +74,7 @@ class Outcome(StrEnum):
     DEADLINE = "deadline"
 
 
-@value_class
+@dataclass(slots=True)
 class Head:
     """The head of a request as the wire read it; names of headers are lower case."""
 
@@ -83,6 +83,8 @@ class Head:
     query: str
     headers: Sequence[tuple[bytes, bytes]]
     peer: str
+    judged: object = field(default=None, repr=False, compare=False)
+    """What the reader found of it; nobody else looks into it."""
 
 
 @value_class

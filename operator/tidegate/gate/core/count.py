@@ -76,15 +76,19 @@ class Counts:
         missed = abs(ask.prompt_tokens - usage.prompt_tokens)
         self._missed_tokens += _ERROR_RATE * (missed - self._missed_tokens)
         self._counted_tokens += _ERROR_RATE * (usage.prompt_tokens - self._counted_tokens)
-        amounts: dict[StrEnum, int] = {
-            ask.script: ask.characters,
-            _Part.MESSAGE: ask.messages,
-            _Part.IMAGE: ask.images,
-        }
-        parts = {part: amount * self._ratios[part].tokens for part, amount in amounts.items()}
-        largest = max(parts, key=parts.__getitem__)
-        others = sum(parts.values()) - parts[largest]
-        self._ratios[largest].learn((usage.prompt_tokens - others) / amounts[largest])
+        parts = [(self._ratios[ask.script], ask.characters)]
+        if ask.messages:
+            parts.append((self._ratios[_Part.MESSAGE], ask.messages))
+        if ask.images:
+            parts.append((self._ratios[_Part.IMAGE], ask.images))
+        if len(parts) == 1:
+            parts[0][0].learn(usage.prompt_tokens / parts[0][1])
+            return
+        tokens = [ratio.tokens * amount for ratio, amount in parts]
+        largest = tokens.index(max(tokens))
+        others = sum(tokens) - tokens[largest]
+        ratio, amount = parts[largest]
+        ratio.learn((usage.prompt_tokens - others) / amount)
 
     def estimate_error(self) -> float | None:
         """Return the tokens that late estimates missed, as a share of all; None before any."""

@@ -25,6 +25,7 @@ _PASSED = frozenset({b"accept", b"user-agent", b"traceparent", b"tracestate", b"
 _HEEDED = frozenset(
     {SHIFTED, SESSION, TENANT, PRIORITY, AUTHORIZATION, REQUEST_ID, b"content-encoding"}
 )
+_KNOWN = _PASSED | _HEEDED
 _TO_A_GATE = _PASSED | {AUTHORIZATION}
 _JSON = (b"content-type", b"application/json")
 _SANE_ID = re.compile(rb"[!-~]{1,128}")
@@ -44,6 +45,8 @@ def heed(headers: Iterable[Header]) -> Heeded:
     told = heeded.told
     for header in headers:
         name = header[0]
+        if name not in _KNOWN:
+            continue
         if name in _HEEDED:
             if name in told:
                 spelled = name.decode()

@@ -72,6 +72,8 @@ class Keys:
 
     def find(self, key: bytes, default_priority: int) -> Caller | None:
         """Return whose key this is; None when it is nobody's."""
+        if not self._held:
+            return None
         held = self._held.get(_digest(key))
         if held is None:
             return None

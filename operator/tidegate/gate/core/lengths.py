@@ -45,11 +45,12 @@ class Lengths:
         if surface in WITHOUT_OUTPUT:
             return
         kind = (surface, _kind(ask))
-        if kind not in self._kinds:
+        of_kind = self._kinds.get(kind)
+        if of_kind is None:
             self._surfaces.setdefault(surface, Samples(MEMORY_ANSWERS))
-            self._kinds[kind] = Samples(MEMORY_ANSWERS)
+            of_kind = self._kinds[kind] = Samples(MEMORY_ANSWERS)
         self._surfaces[surface].add(output_tokens)
-        self._kinds[kind].add(output_tokens)
+        of_kind.add(output_tokens)
 
     def _mean(self, ask: Ask) -> float:
         surface = self._surfaces.get(ask.surface)

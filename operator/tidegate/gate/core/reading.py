@@ -36,12 +36,13 @@ _NOT_CONFIGURED = Refusal(
 
 @value_class
 class _Admitted:
-    """A head that may go on to its body."""
+    """A head that may go on to its body, as `callers` know its caller."""
 
     surface: Surface
     config: GateConfig
     heeded: Heeded
     caller: Caller
+    callers: Callers
 
 
 class Reader:
@@ -72,7 +73,7 @@ class Reader:
     def head(self, head: Head) -> Refusal | None:
         """Judge a head before its body is read: path, method, key. None when it may go on."""
         try:
-            self._admit(head)
+            head.judged = self._admit(head)
         except faults.Fault as fault:
             return fault.refusal
         return None
@@ -80,7 +81,10 @@ class Reader:
     def read(self, head: Head, body: bytes, request_id: str) -> Ask | Refusal:
         """Read, clean, count and class a request."""
         try:
-            admitted = self._admit(head)
+            admitted = head.judged
+            # Keys and configuration may be others than when the head came; with them the callers.
+            if not isinstance(admitted, _Admitted) or admitted.callers is not self._callers:
+                admitted = self._admit(head)
             if admitted.surface is Surface.MODELS:
                 return _list_of_models(admitted, request_id)
             return self._ask(admitted, body, request_id)
@@ -111,7 +115,8 @@ class Reader:
             raise faults.bad_request("Send the body without content-encoding.", status=415)
         if headers.SHIFTED in told and self._own_name in headers.shifted_by(heeded):
             raise faults.shift_loop(self._own_name)
-        return _Admitted(surface, config, heeded, self._callers.of(told, head.peer))
+        callers = self._callers
+        return _Admitted(surface, config, heeded, callers.of(told, head.peer), callers)
 
     def _ask(self, admitted: _Admitted, body: bytes, request_id: str) -> Ask:
         surface, config, heeded = admitted.surface, admitted.config, admitted.heeded

@@ -1,6 +1,6 @@
 """The last so many samples, in order."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 
 
@@ -22,7 +22,7 @@ class Samples:
         """Take one."""
         if len(self._order) == self._most:
             oldest = self._by_age.popleft()
-            self._order.remove(oldest)
+            del self._order[bisect_left(self._order, oldest)]
             self._sum -= oldest
         self._by_age.append(value)
         insort(self._order, value)

@@ -47,6 +47,10 @@ class End:
     was_silent: bool = False
 
 
+_FINISHED: Final = End(Outcome.FINISHED)
+_REFUSED: Final = End(Outcome.ENGINE_REFUSED)
+
+
 class Answer:
     """One answer as it comes; its end is what `end` gives."""
 
@@ -209,9 +213,9 @@ def outcome_of(answered: Answered | None) -> End:
     """Tell what a status means for the ledger."""
     status = answered.status if answered else 0
     if 200 <= status < 300:
-        return End(Outcome.FINISHED)
+        return _FINISHED
     if 400 <= status < 500:
-        return End(Outcome.ENGINE_REFUSED)
+        return _REFUSED
     if status == 503:
         return End(Outcome.ENGINE_FULL, Why.ENGINE_ERROR, "the engine is full")
     return End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, f"the engine answered {status}")
