@@ -9,7 +9,8 @@ from itertools import pairwise
 SPREAD = 0.8
 """Sigma of the lognormal lengths: between chats of one application and those of ShareGPT."""
 MAX_MODEL_LEN = 4096
-LONGEST_PROMPT = 2500
+LONGEST_PROMPT = 1500
+"""Longer ones would not be within the SLO even alone, at the speed of these engines."""
 LONGEST_OUTPUT = 1000
 CLAIMED_TOKENS = 1024
 """`max_tokens` of an ordinary client, who doesn't know how long its answer will be."""
