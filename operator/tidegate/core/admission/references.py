@@ -59,7 +59,7 @@ def questions(
 
 
 def _named(spec: LLMDeploymentSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield resource, name and field of every object that the pods will read or mount."""
+    """Yield resource, name and field of every object that pods, gates' included, will read."""
     source, ref = spec.model.source, spec.model.config_ref
     if source is not None and source.hugging_face is not None:
         token = source.hugging_face.token_secret_ref
@@ -76,3 +76,6 @@ def _named(spec: LLMDeploymentSpec) -> Iterator[tuple[str, str, str]]:
     for index, variable in enumerate(spec.engine.env):
         if variable.secret_key_ref is not None:
             yield "secrets", variable.secret_key_ref.name, f"spec.engine.env[{index}].secretKeyRef"
+    keys = spec.gate.keys_secret_ref
+    if keys is not None and spec.gate.enabled:
+        yield "secrets", keys.name, "spec.gate.keysSecretRef"

@@ -56,6 +56,15 @@ def test_an_update_asks_only_for_what_it_adds():
     assert asked(old, new) == {("create", "pods", "team", ""), ("get", "secrets", "team", "second")}
 
 
+def test_who_has_gates_check_keys_must_be_allowed_to_read_them():
+    keys = {"spec__gate__keysSecretRef": {"name": "clients", "key": "keys.json"}}
+    old, new = a_resource(), a_resource(**keys)
+    off = a_resource(**keys, spec__gate__enabled=False)
+
+    assert ("get", "secrets", "team", "clients") in asked(old, new)
+    assert ("get", "secrets", "team", "clients") not in asked(old, off)
+
+
 def test_scaling_asks_nothing():
     """An autoscaler may scale, and neither read Secrets nor create pods."""
     old = a_resource(**FULL)
