@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -366,6 +367,93 @@ async def test_requests_sent_ahead_without_end_are_not_read() -> None:
             assert served._intake.waiting_bytes < 1_000_000
         await eventually(lambda: gate.told.open_connections == 0, 10)
         await gate.settled()
+
+
+UNREAD = {
+    "the gate's own": f"GET /v1/models HTTP/1.1\r\n{HOST}\r\n".encode(),
+    "an engine's": post(),
+}
+
+
+def held_bytes(gate: Gate) -> int:
+    return sum(
+        one._transport.get_write_buffer_size() + one._intake.waiting_bytes
+        for one in gate.server._clients
+    )
+
+
+@asynccontextmanager
+async def one_who_does_not_read(gate: Gate) -> AsyncIterator[Client]:
+    """Connect a client that reads nothing, in whose place the kernel takes little."""
+    for listening in gate.server._listening:
+        for one in listening.sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    async with Client.to(gate) as client:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a Transport
+        yield client
+
+
+def read_again(client: Client) -> None:
+    client.writer.transport.resume_reading()  # type: ignore[attr-defined]  # a Transport
+
+
+@pytest.mark.parametrize("raw", UNREAD.values(), ids=UNREAD)
+async def test_answers_that_nobody_reads_do_not_pile_up(
+    raw: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(answers(whole(completion(text="x" * 20_000))))
+    models = ["tiny", *(f"tiny-{number}" for number in range(31))]  # a list of some length
+    async with (
+        engine,
+        running(engine, models=models) as gate,
+        one_who_does_not_read(gate) as client,
+    ):
+        client.send(raw * (20_000_000 // len(raw)))
+        await eventually(lambda: held_bytes(gate) > client_module.HIGH_WATER_BYTES)
+        for _ in range(20):
+            await asyncio.sleep(0.05)
+            assert held_bytes(gate) < 1_000_000
+        monkeypatch.setattr(client_module, "CLIENT_STALL_SECONDS", 0.3)
+        await eventually(lambda: gate.told.open_connections == 0, 20)
+
+
+async def test_requests_sent_ahead_go_on_when_their_answers_are_read() -> None:
+    count = 400
+    engine = Engine(answers(whole(completion(text="x" * 20_000))))
+    async with engine, running(engine) as gate, one_who_does_not_read(gate) as client:
+        client.send(post() * count)
+        await eventually(lambda: held_bytes(gate) > client_module.HIGH_WATER_BYTES)
+        read_again(client)
+        for _ in range(count):
+            assert (await client.answer()).status == 200
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+async def test_a_drain_ends_although_a_client_does_not_read_its_answer(seconds: float) -> None:
+    engine = Engine(answers(whole(completion(text="x" * 1_000_000))))
+    async with engine, running(engine) as gate, one_who_does_not_read(gate) as client:
+        client.send(post())
+        await eventually(lambda: gate.seats.given == 1 and gate.server.in_flight == 0)
+        assert held_bytes(gate) > 0
+        async with asyncio.timeout(seconds + 2):
+            await gate.server.drain(seconds)
+        await eventually(lambda: gate.told.open_connections == 0)
+
+
+async def test_a_drain_waits_for_a_client_that_is_still_reading() -> None:
+    text = "x" * 1_000_000
+    engine = Engine(answers(whole(completion(text=text))))
+    async with engine, running(engine) as gate, one_who_does_not_read(gate) as client:
+        client.send(post())
+        await eventually(lambda: gate.server.in_flight == 0 and gate.seats.given == 1)
+        assert held_bytes(gate) > 0
+        draining = asyncio.create_task(gate.server.drain(5))
+        await asyncio.sleep(0.3)
+        read_again(client)
+        answer = await client.answer()
+        assert answer.is_complete
+        assert len(answer.body) > len(text)
+        assert await draining
 
 
 async def test_the_log_of_a_request_has_no_prompt_and_no_key() -> None:

@@ -60,6 +60,9 @@ class ClientConnection(asyncio.Protocol):
         self._leave: Callable[[], None] | None = None
         self._keeps_alive = False
         self._since = loop.time()
+        self._unsent_bytes = 0
+        self._moved_at = self._since
+        self._is_ahead = False
         self._peer = ""
         self.is_http10 = False
         self.is_paused = False
@@ -89,9 +92,9 @@ class ClientConnection(asyncio.Protocol):
         if self._phase is Phase.READING and not intake.is_amid_body and not intake.waiting_bytes:
             self._since = self._loop.time()
         intake.add(data)
-        if self._phase is Phase.READING:
+        if self._phase is Phase.READING and not self.is_paused and not self._is_ahead:
             self._advance()
-        if self._phase is Phase.SERVED and intake.waiting_bytes > PIPELINED_BYTES:
+        if self._holds_enough:
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -111,7 +114,7 @@ class ClientConnection(asyncio.Protocol):
         self._host.closed(self)
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than the engine writes."""
+        """The client reads more slowly than it is answered."""
         self.is_paused = True
         if self.reads is not None:
             self.reads.pause()
@@ -121,18 +124,26 @@ class ClientConnection(asyncio.Protocol):
         self.is_paused = False
         if self.reads is not None:
             self.reads.resume()
+        if self._phase is Phase.READING:
+            self._read_on()
 
     # Deadlines.
 
     def check(self, now: float) -> None:
         """Close a connection that is too slow, or idle."""
+        if self._phase is Phase.SERVED:
+            return
         waited = now - self._since
         intake = self._intake
-        if self._phase is Phase.LINGERING:
-            unsent = self._transport.get_write_buffer_size()
-            if waited > (CLIENT_STALL_SECONDS if unsent else LINGER_SECONDS):
+        if self._has_unsent(now):
+            if now - self._moved_at > CLIENT_STALL_SECONDS:
+                self.abort()
+            elif self._host.is_draining and self._phase is Phase.READING:
+                self.close()
+        elif self._phase is Phase.LINGERING:
+            if waited > LINGER_SECONDS:
                 self._transport.abort()
-        elif self._phase is not Phase.READING:
+        elif self._phase is Phase.CLOSED:
             return
         elif intake.is_amid_body:
             if waited > BODY_SECONDS + intake.body_bytes / BODY_BYTES_PER_SECOND:
@@ -142,6 +153,13 @@ class ClientConnection(asyncio.Protocol):
                 self._refuse(Refusal(408, Why.BAD_REQUEST, "the head did not come in time"))
         elif waited > IDLE_SECONDS or self._host.is_draining:
             self.close()
+
+    def _has_unsent(self, now: float) -> bool:
+        """Tell whether the client has not read all that was written; notes when that changed."""
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes, self._moved_at = unsent_bytes, now
+        return unsent_bytes > 0
 
     # A request.
 
@@ -214,10 +232,8 @@ class ClientConnection(asyncio.Protocol):
             self._linger()
             return
         self._phase = Phase.READING
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
-        if self._intake.waiting_bytes:
-            self._loop.call_soon(self._advance_if_open)
+        if not self.is_paused:  # who asks and does not read gets no further answers
+            self._read_on()
 
     def cut(self, last: bytes) -> None:
         """Write these last bytes and close: the client sees that the answer is not whole."""
@@ -238,13 +254,33 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Whether a request is under way, from its first byte on."""
+        """Whether a request is under way, from its first byte to the last of its answer."""
         intake = self._intake
-        return self._phase is Phase.SERVED or intake.is_amid_body or intake.waiting_bytes > 0
+        is_asked = self._phase is Phase.SERVED or intake.is_amid_body or intake.waiting_bytes > 0
+        return is_asked or self._transport.get_write_buffer_size() > 0
 
-    def _advance_if_open(self) -> None:
-        if self._phase is Phase.READING and self._intake.waiting_bytes:
+    @property
+    def _holds_enough(self) -> bool:
+        """Whether no more is to be read before what came is looked at."""
+        is_busy = self._phase is Phase.SERVED or self.is_paused or self._is_ahead
+        return is_busy and self._intake.waiting_bytes > PIPELINED_BYTES
+
+    def _read_on(self) -> None:
+        """Look at what came meanwhile, in a turn of its own, and read further."""
+        if self._intake.waiting_bytes and not self._is_ahead:
+            self._is_ahead = True
+            self._loop.call_soon(self._catch_up)
+        if not self._transport.is_closing() and not self._holds_enough:
+            self._transport.resume_reading()
+
+    def _catch_up(self) -> None:
+        self._is_ahead = False
+        if self._phase is not Phase.READING or self.is_paused:
+            return
+        if self._intake.waiting_bytes:
             self._advance()
+        if not self._transport.is_closing() and not self._holds_enough:
+            self._transport.resume_reading()
 
     def _linger(self) -> None:
         """End the answer, and drop what the client still sends for a moment."""
