@@ -123,6 +123,34 @@ async def test_bodies_beyond_the_bound_are_refused_and_the_answer_is_read(chunke
         await works(gate)
 
 
+@pytest.mark.parametrize("size", [1, 2, 16])
+async def test_bodies_in_tiny_chunks_are_refused(size: int) -> None:
+    body = BODY + " " * 200_000
+    chunks = b"".join(chunk(body[at : at + size].encode()) for at in range(0, len(body), size))
+    async with gate_and_engine() as (gate, engine):
+        async with Client.to(gate) as client:
+            client.send(f"{POST}{CHUNKED}\r\n".encode() + chunks + b"0\r\n\r\n")
+            answer = await client.answer()
+            assert answer.status == 400
+            assert "chunks are too small" in answer.json["error"]["message"]
+            assert await client.is_closed()
+        assert engine.received == []
+        await works(gate)
+
+
+@pytest.mark.parametrize("size", [1, 100, 70_000])
+async def test_bodies_in_chunks_of_any_sensible_size_are_taken(size: int) -> None:
+    body = BODY if size == 1 else BODY + " " * 200_000
+    chunks = b"".join(chunk(body[at : at + size].encode()) for at in range(0, len(body), size))
+    async with gate_and_engine() as (gate, engine):
+        async with Client.to(gate) as client:
+            client.send(f"{POST}{CHUNKED}\r\n".encode() + chunks + b"0\r\n\r\n" + post())
+            assert (await client.answer()).status == 200
+            assert (await client.answer()).status == 200
+        assert engine.received[0].json["prompt"] == [1]
+        await works(gate)
+
+
 async def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "BODIES_BYTES", 1_000_000)
     head = f"{POST}content-length: 400000\r\n\r\n".encode()

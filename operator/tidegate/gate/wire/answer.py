@@ -4,12 +4,11 @@
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from tidegate.gate.exchange import Outcome, Usage, Why
 from tidegate.gate.values import value_class
-from tidegate.gate.wire.framing import BadFraming, Framing, framing
+from tidegate.gate.wire.framing import BadFraming, Framing, framing, joined
 from tidegate.gate.wire.heads import (
     HEAD_END,
     UNTIL_CLOSE,
@@ -200,13 +199,6 @@ class Whole(Answer):
         if self._bytes > _WHOLE_BYTES:
             raise BadFraming("it is too long")
         self._parts.append(payload)
-
-
-def joined(raw: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """Return the parts of `raw` that the spans tell, copying nothing where they are all of it."""
-    if len(spans) == 1 and spans[0] == (0, len(raw)):
-        return raw
-    return b"".join([raw[start:end] for start, end in spans])
 
 
 def outcome_of(answered: Answered | None) -> End:

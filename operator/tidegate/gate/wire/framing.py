@@ -5,6 +5,7 @@ where things are and copies nothing: `spans` says where the body's own bytes lie
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from tidegate.gate.wire.heads import CHUNKED, UNTIL_CLOSE
@@ -20,6 +21,13 @@ _SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\
 
 class BadFraming(Exception):
     """Bytes that are no body of this framing."""
+
+
+def joined(raw: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """Return the parts of `raw` that the spans tell, copying nothing where they are all of it."""
+    if len(spans) == 1 and spans[0] == (0, len(raw)):
+        return raw
+    return b"".join([raw[start:end] for start, end in spans])
 
 
 class Framing(Protocol):

@@ -6,9 +6,12 @@ What is not plain HTTP/1.1, or too much of it, ends in `Refused`.
 from typing import Final
 
 from tidegate.gate.exchange import Refusal, Why
-from tidegate.gate.wire.framing import BadFraming, Framing, framing
+from tidegate.gate.wire.framing import BadFraming, Framing, framing, joined
 from tidegate.gate.wire.heads import CHUNKED, HEAD_END, Asked, BadHead, read_request
 from tidegate.gate.wire.host import Judge
+
+SPARE_FRAMING_BYTES: Final = 16 * 1024
+"""What a body's chunks may take beside its own bytes, and an eighth of those."""
 
 _NO_ROOM: Final = Refusal(
     503, Why.QUEUE_FULL, "too many bodies are held at once", "overloaded_error", None, 1
@@ -30,7 +33,8 @@ class Intake:
         self._judge = judge
         self._buffer = b""
         self._framing: Framing = framing(0)
-        self._parts: list[bytes] = []
+        self._came = bytearray()  # not a list: a byte in an object of its own takes forty
+        self._framing_bytes = 0
         self._held_bytes = 0
         self._is_accepted = False
         self.asked: Asked | None = None
@@ -84,7 +88,7 @@ class Intake:
         self._judge.let_go(held)
         self.asked = None
         self._is_accepted = False
-        self._parts = []
+        self._came = bytearray()
 
     def clear(self) -> None:
         """Nothing more is read."""
@@ -108,6 +112,7 @@ class Intake:
         self._require_short(asked.length)
         self._hold(max(asked.length, 0))
         self._framing, self.body_bytes, self._is_accepted = framing(asked.length), 0, True
+        self._framing_bytes = 0
         return True
 
     def _read_body(self) -> bytes | None:
@@ -115,21 +120,23 @@ class Intake:
         data, self._buffer = self._buffer, b""
         body = self._framing
         raw = body.feed(data)
+        came = joined(raw, body.spans)
+        self.body_bytes += len(came)
         if self.asked.length == CHUNKED:
-            came = [raw[start:end] for start, end in body.spans]
-            more_bytes = sum(map(len, came))
-            self._parts += came
-            self._require_short(self.body_bytes + more_bytes)
-            self._hold(more_bytes)
+            self._framing_bytes += len(raw) - len(came)
+            self._require_short(self.body_bytes)
+            if self._framing_bytes > SPARE_FRAMING_BYTES + self.body_bytes // 8:
+                raise BadFraming("its chunks are too small")
+            self._hold(len(came))
+        if body.ended and not self._came:
+            whole = came
         else:
-            more_bytes = len(raw)
-            self._parts.append(raw)
-        self.body_bytes += more_bytes
-        if not body.ended:
-            return None
+            self._came += came
+            if not body.ended:
+                return None
+            whole, self._came = bytes(self._came), bytearray()
         self._is_accepted = False
         self._buffer = body.rest
-        whole, self._parts = b"".join(self._parts), []
         return whole
 
     def _require_short(self, body_bytes: int) -> None:
