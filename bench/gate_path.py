@@ -10,6 +10,7 @@ gate's code can change. CPU time of this process; the minimum is moved least by 
 import argparse
 import asyncio
 import cProfile
+import functools
 import gc
 import pstats
 import random
@@ -29,6 +30,7 @@ from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.core.reading import Reader
 from tidegate.gate.exchange import Ask, Head, Outcome, Pod, Seat, Usage
+from tidegate.gate.shell import run
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.request_log import RequestLog, Which
 from tidegate.gate.shell.telemetry import Telemetry
@@ -42,6 +44,8 @@ from tidegate.gate.wire.wiring import Wiring
 
 ROUNDS = 25
 REQUESTS = 400
+CLIENTS = 32
+"""That ask at once, and share the turns of the event loop."""
 PODS = (1, 8)
 BODY = (
     b'{"model":"tiny","prompt":"'
@@ -79,13 +83,15 @@ async def _measure(*, profiles: bool) -> None:
     for pods in PODS:
         gate = Gate(pods)
         await gate.serve(REQUESTS)
-        gc.freeze()  # as the gate does once it serves
+        gc.freeze()  # both as the gate does once it serves
+        gc.set_threshold(run._YOUNG_OBJECTS)
         whole, parts = [], []
         for _ in range(ROUNDS):
             begun = time.process_time()
             await gate.serve(REQUESTS)
             whole.append((time.process_time() - begun) / REQUESTS)
             parts.append([_each(part) for part in gate.parts()])
+            gate.tick()
         reading, admission, metrics = (min(costs) for costs in zip(*parts, strict=True))
         rest = min(whole) - reading - admission - metrics
         print(
@@ -126,34 +132,43 @@ class Gate:
             *(self.reader, self.core, lambda: config, self.telemetry, _nowhere, connections),
             *(sweep, loop),
         )
-        for engine in engines:
+        for engine in engines * CLIENTS:
             answering = PodConnection(connections._idle, (engine.address, engine.port))
             answering.connection_made(cast(asyncio.Transport, _Engine(loop, answering)))
             answering.release(loop.time())
-        self._client = ClientConnection(Server(wiring), sweep, loop)
-        self._client.connection_made(cast(asyncio.Transport, _Client(self._answered)))
-        self._left = 0
+        server = Server(wiring)
+        self._clients = [ClientConnection(server, sweep, loop) for _ in range(CLIENTS)]
+        for client in self._clients:
+            client.connection_made(cast(asyncio.Transport, _Client(self._answered, client)))
+        self._left = self._unanswered = 0
         self._done: asyncio.Future[None] = loop.create_future()
         self._seat: Seat | None = None
 
     async def serve(self, requests: int) -> None:
-        """Send requests, one after the other."""
-        self._left = requests
+        """Send requests, from each client one after the other."""
+        self._left, self._unanswered = requests - CLIENTS, requests
         self._done = self._loop.create_future()
-        self._client.data_received(REQUEST)
+        for client in self._clients:
+            self._loop.call_soon(client.data_received, REQUEST)
         await self._done
+        self.tick()
+
+    def tick(self) -> None:
+        """Let the core forget what is over, as it does twenty times a second."""
+        self.core.tick(self._loop.time(), time.time())
 
     def close(self) -> None:
         """Look at its connections no more."""
         self._sweep.close()
 
-    def _answered(self, data: bytes) -> None:
+    def _answered(self, client: ClientConnection, data: bytes) -> None:
         if not data.startswith(b"HTTP/1.1 200 "):
             raise RuntimeError(f"not served: {data!r}")
-        self._left -= 1
+        self._unanswered -= 1
         if self._left:
-            self._loop.call_soon(self._client.data_received, REQUEST)
-        else:
+            self._left -= 1
+            self._loop.call_soon(client.data_received, REQUEST)
+        elif not self._unanswered:
             self._loop.call_soon(self._done.set_result, None)
 
     def parts(self) -> Sequence[Callable[[], object]]:
@@ -214,8 +229,10 @@ class _Transport:
 class _Client(_Transport):
     """The client's end: hands on what is written."""
 
-    def __init__(self, written: Callable[[bytes], None]) -> None:
-        self.write = written
+    def __init__(
+        self, written: Callable[[ClientConnection, bytes], None], client: ClientConnection
+    ) -> None:
+        self.write = functools.partial(written, client)
 
 
 class _Engine(_Transport):

@@ -33,6 +33,8 @@ _HOP_BY_HOP: Final = frozenset(
         b"upgrade",
     )
 )
+_HEEDED: Final = frozenset((b"content-length", b"transfer-encoding", b"host", b"expect"))
+"""Headers of a request that tell how it is to be read."""
 _OURS: Final = _HOP_BY_HOP | {b"host", b"expect", b"x-request-id", b"accept-encoding"}
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -107,6 +109,8 @@ def read_request(raw: bytes, peer: str) -> Asked:
     is_http10 = version == "1.0"
     length, hosts, expects = 0, 0, False
     for name, value in seen.headers:
+        if name not in _HEEDED:
+            continue
         if name == b"content-length":
             length = _length(value)
         elif name == b"transfer-encoding":
@@ -171,13 +175,16 @@ def _target(url: bytes) -> tuple[str, str]:
 
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     """Return the first value of a header, empty without one."""
-    return next((value for key, value in headers if key == name), b"")
+    for key, value in headers:
+        if key == name:
+            return value
+    return b""
 
 
 def with_ours(headers: Headers, ours: Headers) -> Headers:
     """Return an engine's headers with the gate's own in place of those of the same name."""
-    names = {name for name, _ in ours}
-    return [*(pair for pair in headers if pair[0] not in names), *ours]
+    names = [name for name, _ in ours]
+    return [*[pair for pair in headers if pair[0] not in names], *ours]
 
 
 def write_request(path: str, host: str, request_id: str, headers: Headers, body: bytes) -> bytes:
@@ -187,7 +194,7 @@ def write_request(path: str, host: str, request_id: str, headers: Headers, body:
         f"content-length: {len(body)}\r\n".encode()
     ]
     lines += [b"%b: %b\r\n" % pair for pair in headers if pair[0] not in _OURS]
-    if not any(name == b"content-type" for name, _ in headers):
+    if not header(headers, b"content-type"):
         lines.append(b"content-type: application/json\r\n")
     lines.append(b"\r\n")
     return b"".join(lines)
