@@ -1,6 +1,7 @@
 """Engines that fail: what the client sees, and who is asked again."""
 
 import asyncio
+import json
 
 import pytest
 from tests.gate.engine import (
@@ -173,6 +174,16 @@ async def test_an_answer_that_is_no_stream_is_judged_before_it_is_passed_on(
         await gate.settled()
     assert (answer.status, answer.body) == (200, completion())
     assert gate.seats.failures == [(engine.pod, Outcome.ENGINE_FAILED)]
+
+
+async def test_what_a_response_quotes_of_its_request_is_not_held_against_the_engine() -> None:
+    quoted = {"finish_reason": "abort"}
+    said = json.dumps({"status": "completed", "output": [], "metadata": quoted}).replace(" ", "")
+    async with Engine(answers(whole(said.encode()))) as engine, running(engine) as gate:
+        answer = await ask(gate, post("/v1/responses", input="hello", metadata=quoted))
+        await gate.settled()
+    assert (answer.status, answer.body) == (200, said.encode())
+    assert gate.seats.failures == []
 
 
 async def test_a_pod_that_is_gone_is_found_out_at_once() -> None:

@@ -47,7 +47,6 @@ _PLAIN = _fields(
     stream_interval max_tool_calls return_token_strs session_id background previous_response_id
     """
 )
-_KNOWN = _CONTENT | _PLAIN
 _NESTING = frozenset({dict, list})
 _USAGE = b',"stream_options":{"include_usage":true}}'
 
@@ -79,7 +78,11 @@ def _with_usage(options: Document) -> Document:
 def _strip(document: Document) -> bool:
     """Drop what is the gate's to say; tells whether anything was."""
     changed = False
-    for key in document.keys() - _KNOWN:
+    for key in document.keys() - _CONTENT:
+        if key in _PLAIN:
+            if type(document[key]) in _NESTING:
+                changed |= _strip_inside(document[key], _TRANSFER)
+            continue
         name = _plain_name(key)
         if name in _OUTERMOST:
             del document[key]

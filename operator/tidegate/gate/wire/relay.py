@@ -28,6 +28,7 @@ TOLD_TOKENS: Final = 16
 CLIENT_STALL_SECONDS: Final = 60.0
 """A client that reads nothing for so long holds KV for nobody."""
 _TAIL_BYTES: Final = 4096
+_WITH_CHOICES: Final = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 
 
 class Relay(Answer):
@@ -180,7 +181,7 @@ class Relay(Answer):
             raw = self._payload(raw)
         self._last = raw if len(raw) >= _TAIL_BYTES else (self._last + raw)[-_TAIL_BYTES:]
         if self.has_begun:
-            if events.is_aborted(self._last):
+            if self._is_aborted(self._last):
                 self._break(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "the engine stopped")
                 return
             self.sent_bytes += len(raw)
@@ -192,6 +193,10 @@ class Relay(Answer):
         self._kept_bytes += len(raw)
         if self._kept_bytes > KEPT_BYTES:
             self._begin()
+
+    def _is_aborted(self, body: bytes) -> bool:
+        """Tell whether a stopping engine ended this; other surfaces may quote the client's JSON."""
+        return self._surface in _WITH_CHOICES and events.is_aborted(body)
 
     def _is_for_client(self) -> bool:
         """Tell whether an answer of this status goes to the client, or calls for another try."""
@@ -221,7 +226,7 @@ class Relay(Answer):
             self._tell()
         else:
             kept = b"".join(self._kept) or self._last
-            if events.is_aborted(kept):
+            if self._is_aborted(kept):
                 self._break(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "the engine stopped")
                 return
             self._usage = events.usage_in(kept)
@@ -235,7 +240,7 @@ class Relay(Answer):
 
     def _looks_whole(self) -> bool:
         """Tell whether the stream's last event was the one that ends it."""
-        if self._surface in (Surface.COMPLETIONS, Surface.CHAT):
+        if self._surface in _WITH_CHOICES:
             return events.DONE in self._last[-64:]
         return True
 

@@ -77,6 +77,8 @@ def test_transfer_parameters_never_reach_an_engine(spelling, nesting, hides, bes
         {"vllm_xargs": {"kv_transfer_params": "x"}},
         {"vllm_xargs": '{"kv_transfer_params": {}}'},
         {"nvext": {"priority": 1}},
+        {"stream_options": {"kv_transfer_params": {}}},
+        {"temperature": [{"kv_transfer_params": 1}]},
         {"extra_body": {"nvext": {"kv_transfer_params": {}}}},
     ],
 )
