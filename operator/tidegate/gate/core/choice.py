@@ -99,12 +99,14 @@ class Choice:
             pods = [pod for pod in pods if not health.is_ejected(pod.name, now)]
         if len(pods) < 2:
             return list(pods)
-        loads = {pod.name: load(pod) for pod in pods}
-        ordered = sorted(group.turned(pods), key=lambda pod: loads[pod.name])
+        loads = {pod.name: load(pod) for pod in group.turned(pods)}
+        ordered = sorted(loads, key=loads.__getitem__)
         if prefix:
             bound = max(BOUND * sum(loads.values()) / len(loads), QUIET_LOAD)
             _bring_forward(group.ring.walk(prefix), loads, bound, ordered)
-        return ordered if is_settled else _thin(ordered, health, now)
+        if not is_settled:
+            ordered = _thin(ordered, health, now)
+        return [group.by_name[name] for name in ordered]
 
     def revisions(self, ask: Ask) -> list[str]:
         """Return the revisions with ready pods in every pool, the one first that was drawn."""
@@ -178,6 +180,7 @@ class _Group:
 
     def __init__(self, pods: list[Pod]) -> None:
         self.pods = pods
+        self.by_name = {pod.name: pod for pod in pods}
         self.ring = Ring(pod.name for pod in pods)
         self._turn = 0
 
@@ -188,22 +191,22 @@ class _Group:
 
 
 def _bring_forward(
-    names: Iterator[str], loads: Mapping[str, float], bound: float, ordered: list[Pod]
+    names: Iterator[str], loads: Mapping[str, float], bound: float, ordered: list[str]
 ) -> None:
     """Put the first pod on the ring that is within the bound before all others."""
     for name in names:
         if loads.get(name, bound + 1) <= bound:
-            at = next(index for index, pod in enumerate(ordered) if pod.name == name)
-            ordered.insert(0, ordered.pop(at))
+            ordered.remove(name)
+            ordered.insert(0, name)
             return
 
 
-def _thin(ordered: list[Pod], health: Health, now: float) -> list[Pod]:
+def _thin(ordered: list[str], health: Health, now: float) -> list[str]:
     """Put new pods last for a part of the calls; where all are new, none is."""
-    shares = {pod.name: health.share(pod.name, now) for pod in ordered}
+    shares = {name: health.share(name, now) for name in ordered}
     most = max(shares.values())
     held = {name for name, share in shares.items() if not health.lets(name, share / most)}
-    return sorted(ordered, key=lambda pod: pod.name in held)
+    return sorted(ordered, key=held.__contains__)
 
 
 def _what_is_missing(has: Mapping[PoolName, set[str]]) -> Why:

@@ -102,10 +102,16 @@ class PodBook:
 
     def growing(self, demand: Demand, made_tokens: int, output_tokens: int) -> Growing:
         """Return how a request grows from what each of its answers has to what it will have."""
+        at_end = self.blocks_of(demand, output_tokens)
+        return self._growing_to(at_end, demand, made_tokens, output_tokens)
+
+    def _growing_to(
+        self, at_end_blocks: int, demand: Demand, made_tokens: int, output_tokens: int
+    ) -> Growing:
         now = self.blocks_of(demand, made_tokens)
         remaining = output_tokens - made_tokens
-        more = self.blocks_of(demand, output_tokens) - now
-        return Growing(now, remaining, more / remaining if remaining else 0.0)
+        per_token = (at_end_blocks - now) / remaining if remaining else 0.0
+        return Growing(now, remaining, per_token)
 
     def needed(self, demand: Demand) -> tuple[int, Growing]:
         """Return the blocks of a fresh request at its end, and how it grows there.
@@ -114,10 +120,9 @@ class PodBook:
         """
         if demand.needed is None or demand.needed_by is not self.blocks:
             demand.needed_by = self.blocks
-            demand.needed = (
-                self.blocks_of(demand, demand.expected_tokens),
-                self.growing(demand, 0, demand.expected_tokens),
-            )
+            output = demand.expected_tokens
+            at_end = self.blocks_of(demand, output)
+            demand.needed = (at_end, self._growing_to(at_end, demand, 0, output))
         return demand.needed
 
     def known_peak(self) -> Peak:
