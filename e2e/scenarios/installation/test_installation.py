@@ -38,7 +38,8 @@ def test_the_charts_own_test_tells_that_reviews_work(kube, operator):
 
     log = helm.run_test(kube.kubeconfig, NAME, NAMESPACE)
 
-    assert log.count("ok     ") == 2, log
+    # Helm prints the pod's log once for each object of the test
+    assert len({line for line in log.splitlines() if line.startswith("ok     ")}) == 2, log
     assert "ParallelismInvalid" in log
     kept = kube.try_kubectl("-n", NAMESPACE, "get", "role,serviceaccount", "-o", "name").stdout
     assert "tidegate-test" not in kept, "the test's rights are gone with it"
