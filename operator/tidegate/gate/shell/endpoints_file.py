@@ -52,11 +52,16 @@ def endpoints(file: EndpointsFile, config: GateConfig) -> Endpoints:
     """Return the pods as EndpointSlices would have told them.
 
     Raises:
-        Invalid: An engine's slice is none of the configuration's.
+        Invalid: An engine's slice is none of the configuration's, or two have one name.
     """
     known = {entry.name: entry for entry in config.slices}
     pods: dict[PoolName, tuple[Pod, ...]] = {pool: () for pool in config.services}
+    places: dict[str, int] = {}
     for index, entry in enumerate(file.pods):
+        first = places.setdefault(entry.name, index)
+        if first != index:
+            message = f"{entry.name} is the name of pods[{first}], too; give each its own"
+            raise Invalid([Problem(f"pods[{index}].name", message)])
         slice_config = known.get(entry.slice)
         if slice_config is None or slice_config.pool not in pods:
             names = ", ".join(known) or "none"

@@ -47,3 +47,9 @@ def test_an_empty_file_has_pools_without_pods():
 def test_what_is_wrong_is_named(pod, said):
     with pytest.raises(Invalid, match=said):
         read(pod)
+
+
+def test_two_engines_of_one_name_are_told():
+    pods = [{"name": "a", "slice": SLICE, "address": address} for address in ("::1", "::2")]
+    with pytest.raises(Invalid, match=r"pods\[1\].name: a is the name of pods\[0\], too"):
+        read(*pods)
