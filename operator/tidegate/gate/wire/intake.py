@@ -5,6 +5,7 @@ What is not plain HTTP/1.1, or too much of it, ends in `Refused`.
 
 from typing import Final
 
+from tidegate.api.gate_config import Limits
 from tidegate.gate.exchange import Refusal, Why
 from tidegate.gate.wire.framing import BadFraming, Framing, framing, joined
 from tidegate.gate.wire.heads import CHUNKED, HEAD_END, Asked, BadHead, read_request
@@ -96,7 +97,8 @@ class Intake:
         self._buffer = b""
 
     def _read_head(self, peer: str) -> bool:
-        limit = self._judge.limits().header_bytes
+        limits = self._judge.limits()
+        limit = limits.header_bytes
         data = self._buffer.lstrip(b"\r\n") if self._buffer[:1] in b"\r\n" else self._buffer
         end = data.find(HEAD_END, 0, limit)
         if end < 0:
@@ -109,8 +111,9 @@ class Intake:
         refusal = self._judge.judge(asked.head)
         if refusal is not None:
             raise Refused(refusal)
-        self._require_short(asked.length)
-        self._hold(max(asked.length, 0))
+        _require_short(asked.length, limits)
+        if asked.length > 0:
+            self._hold(asked.length)
         self._framing, self.body_bytes, self._is_accepted = framing(asked.length), 0, True
         self._framing_bytes = 0
         return True
@@ -124,7 +127,7 @@ class Intake:
         self.body_bytes += len(came)
         if self.asked.length == CHUNKED:
             self._framing_bytes += len(raw) - len(came)
-            self._require_short(self.body_bytes)
+            _require_short(self.body_bytes, self._judge.limits())
             if self._framing_bytes > SPARE_FRAMING_BYTES + self.body_bytes // 8:
                 raise BadFraming("its chunks are too small")
             self._hold(len(came))
@@ -139,12 +142,12 @@ class Intake:
         self._buffer = body.rest
         return whole
 
-    def _require_short(self, body_bytes: int) -> None:
-        limit = self._judge.limits().body_bytes
-        if body_bytes > limit:
-            raise Refused(Refusal(413, Why.TOO_LARGE, f"the body is over {limit} bytes"))
-
     def _hold(self, more_bytes: int) -> None:
         if not self._judge.may_hold(more_bytes):
             raise Refused(_NO_ROOM)
         self._held_bytes += more_bytes
+
+
+def _require_short(body_bytes: int, limits: Limits) -> None:
+    if body_bytes > limits.body_bytes:
+        raise Refused(Refusal(413, Why.TOO_LARGE, f"the body is over {limits.body_bytes} bytes"))

@@ -66,6 +66,9 @@ class Relay(Answer):
         self._passes_all = passes_all
         self._is_stream = False
         self._is_dechunked = False
+        self._verdict: End
+        self._is_for_client = False
+        """Whether an answer of this status goes to the client, or calls for another try."""
         self.has_begun = False
         self._kept: list[bytes] = []
         self._kept_bytes = 0
@@ -106,10 +109,13 @@ class Relay(Answer):
         self._is_stream = answered.status == 200 and kind.startswith(b"text/event-stream")
         self._is_dechunked = answered.length == CHUNKED and self._client.is_http10
         self._strips_usage &= answered.length < 0
+        self._verdict = outcome_of(answered)
+        is_answer = self._verdict.outcome in (Outcome.FINISHED, Outcome.ENGINE_REFUSED)
+        self._is_for_client = self._passes_all or is_answer
 
     def _on_first(self) -> None:
         self._told_at = self._heard_at
-        if outcome_of(self.answered).outcome is Outcome.FINISHED:
+        if self._verdict.outcome is Outcome.FINISHED:
             self._progress.first_token(self._heard_at)
 
     def _on_body(self, raw: bytes) -> None:
@@ -187,7 +193,7 @@ class Relay(Answer):
             self.sent_bytes += len(raw)
             self._client.write(raw)
             return
-        if not self._is_for_client():
+        if not self._is_for_client:
             return
         self._kept.append(raw)
         self._kept_bytes += len(raw)
@@ -197,11 +203,6 @@ class Relay(Answer):
     def _is_aborted(self, body: bytes) -> bool:
         """Tell whether a stopping engine ended this; other surfaces may quote the client's JSON."""
         return self._surface in _WITH_CHOICES and events.is_aborted(body)
-
-    def _is_for_client(self) -> bool:
-        """Tell whether an answer of this status goes to the client, or calls for another try."""
-        outcome = outcome_of(self.answered).outcome
-        return self._passes_all or outcome in (Outcome.FINISHED, Outcome.ENGINE_REFUSED)
 
     def _begin(self) -> None:
         """Send the head, and what was kept: from here on there is no other try."""
@@ -215,8 +216,8 @@ class Relay(Answer):
         self._client.begin(answered.status, headers, answered.length, kept)
 
     def _on_end(self) -> None:
-        end = outcome_of(self.answered)
-        if not self._is_for_client():
+        end = self._verdict
+        if not self._is_for_client:
             self._finish(end, is_clean=True)
             return
         if self._is_stream:
