@@ -30,7 +30,6 @@ from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.core.reading import Reader
 from tidegate.gate.exchange import Ask, Head, Outcome, Pod, Seat, Usage
-from tidegate.gate.shell import run
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.request_log import RequestLog, Which
 from tidegate.gate.shell.telemetry import Telemetry
@@ -83,8 +82,7 @@ async def _measure(*, profiles: bool) -> None:
     for pods in PODS:
         gate = Gate(pods)
         await gate.serve(REQUESTS)
-        gc.freeze()  # both as the gate does once it serves
-        gc.set_threshold(run._YOUNG_OBJECTS)
+        gc.freeze()  # as the gate does once it serves
         whole, parts = [], []
         for _ in range(ROUNDS):
             begun = time.process_time()

@@ -24,6 +24,7 @@ from tests.gate.running import Client, Gate, ask, eventually, post, running
 from tidegate.gate.core.reading import Reader
 from tidegate.gate.exchange import Outcome, Refusal, Why
 from tidegate.gate.wire.relay import Relay
+from tidegate.gate.wire.seating import Seating
 from tidegate.gate.wire.visit import Visit
 
 ENDLESS = streams(*[token("a")] * 2000, pause=0.005)
@@ -226,7 +227,7 @@ async def test_a_request_leaves_nothing_to_the_garbage_collector(leaves: bool) -
             await gate.settled()
             await eventually(lambda: gate.told.open_connections == 0)
             await asyncio.sleep(0.01)
-            left = [one for one in gc.get_objects() if isinstance(one, Visit | Relay)]
+            left = [one for one in gc.get_objects() if isinstance(one, Visit | Relay | Seating)]
         finally:
             gc.enable()
     assert left == []

@@ -25,9 +25,6 @@ from tidegate.gate.wire import server
 from tidegate.gate.wire.server import Server
 
 _LOG = logging.getLogger(__name__)
-_YOUNG_OBJECTS = 20_000
-"""Objects after which the collector looks for rings: requests leave none, so it finds next to
-nothing, and at Python's 700 the search took a tenth of the gate's CPU time."""
 _PEER_PORT = 80
 """Port of the Service of another deployment's gate."""
 
@@ -73,7 +70,6 @@ async def _run(settings: Settings) -> None:
     runner = await admin.serve(answers, sockets)
     tasks = [asyncio.create_task(upkeep.keep(part, run, metrics)) for part, run in parts.items()]
     gc.freeze()  # what lives for ever is not looked through again
-    gc.set_threshold(_YOUNG_OBJECTS)
     _LOG.info("serving", extra={"port": settings.port, "adminPort": settings.admin_port})
     try:
         await stopping.asked()

@@ -35,9 +35,11 @@ class Seating:
         return decision
 
     def leave(self, now: float) -> None:
-        """The client is gone: out of the queue, if it is still in it."""
-        if self._ticket is not None and self._decision is None:
-            self._ticket.leave(now)
+        """The request is over: out of the queue, if it is still in it."""
+        ticket, self._ticket = self._ticket, None  # it knows this seating
+        decision, self._decision = self._decision, None
+        if ticket is not None and decision is None:
+            ticket.leave(now)
 
     def _decided(self, decision: Seat | Shift | Refusal) -> None:
         self._decision = decision

@@ -275,8 +275,9 @@ class Visit:
             wiring.admissions.ended(record.seat, record.outcome, record.usage, now)
         if record.ask is not None and record.usage is not None:
             wiring.reader.learn(record.ask, record.usage)
-        self._exchange = None  # its answer knows this visit: no ring is left to the collector
         wiring.observer.finished(record.finished(now))
+        # Both know this visit: no ring is left to the collector.
+        self._exchange = record.seat = None
 
 
 def _failed(status: int, why: Why | None, message: str) -> Refusal:
