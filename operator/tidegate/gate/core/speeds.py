@@ -6,6 +6,13 @@ MEMORY_BUSY_SECONDS = 10.0
 """Seconds of prefill that the speed looks back on."""
 ESTIMATE_WEIGHT_SECONDS = 0.5
 """The plan's estimate of the speed weighs as much as so many seconds of prefill."""
+TELLING_TOKENS = 256
+TELLING_SECONDS = 0.25
+"""A stretch of prefill with fewer tokens that is over sooner tells the engine's latency, no speed.
+
+A step takes an engine some milliseconds however little it prefills: four tokens in ten of them
+are no 400 tokens per second.
+"""
 MEMORY_SAMPLES = 256
 """Samples that the time per output token looks back on."""
 FEW_SAMPLES = 16
@@ -15,10 +22,11 @@ MEMORY_VISITS = 64
 class PrefillSpeed:
     """Prompt tokens that reached their first token per second in which any had not yet."""
 
-    __slots__ = ("_seconds", "_since", "_tokens", "per_second")
+    __slots__ = ("_new_seconds", "_new_tokens", "_seconds", "_since", "_tokens", "per_second")
 
     def __init__(self) -> None:
         self._seconds = self._tokens = 0.0
+        self._new_seconds = self._new_tokens = 0.0  # of this stretch, while it may tell nothing
         self._since: float | None = None
         self.per_second: float | None = None
         """Tokens per second; None while neither planned nor measured."""
@@ -33,6 +41,7 @@ class PrefillSpeed:
     def began(self, now: float) -> None:
         """Count time from here on: a prompt waits where none did."""
         self._since = now
+        self._new_seconds = self._new_tokens = 0.0
 
     def reached(self, prompt_tokens: int, now: float) -> None:
         """A prompt has its first token."""
@@ -41,15 +50,22 @@ class PrefillSpeed:
             return
         seconds = max(0.0, now - since)
         self._since = since + seconds
-        keep = exp(-seconds / MEMORY_BUSY_SECONDS)
-        self._seconds = self._seconds * keep + seconds
-        self._tokens = self._tokens * keep + prompt_tokens
-        if self._seconds > 0 and self._tokens > 0:
-            self.per_second = self._tokens / self._seconds
+        self._new_seconds += seconds
+        self._new_tokens += prompt_tokens
+        if self._new_tokens >= TELLING_TOKENS or self._new_seconds >= TELLING_SECONDS:
+            self._learn()
 
     def rested(self) -> None:
         """No prompt waits any more."""
         self._since = None
+
+    def _learn(self) -> None:
+        keep = exp(-self._new_seconds / MEMORY_BUSY_SECONDS)
+        self._seconds = self._seconds * keep + self._new_seconds
+        self._tokens = self._tokens * keep + self._new_tokens
+        self._new_seconds = self._new_tokens = 0.0
+        if self._seconds > 0 and self._tokens > 0:
+            self.per_second = self._tokens / self._seconds
 
 
 class TimePerToken:

@@ -185,14 +185,14 @@ def test_without_any_measure_only_a_few_prompts_are_let_in_at_first():
 def test_the_slo_is_learned_from_idle_pods():
     tried = gate(blocks=10_000, seqs=1000)
     for _ in range(20):
-        seat = tried.seat(100, 16)
-        tried.now += 0.1
+        seat = tried.seat(300, 16)
+        tried.now += 0.3
         tried.core.first_token(seat, tried.now)
-        tried.end(seat, Outcome.FINISHED, Usage(100, 16))
+        tried.end(seat, Outcome.FINISHED, Usage(300, 16))
     tried.wait(0.05)
-    # 100 tokens take 0.1 s and the SLO is 5 times that: a pod is fed 250 tokens, then one more.
+    # 300 tokens take 0.3 s and the SLO is 5 times that: a pod is fed 750 tokens, then one more.
     seats = 0
-    while isinstance(tried.ask(100, 16)[0], Seat):
+    while isinstance(tried.ask(300, 16)[0], Seat):
         seats += 1
     assert seats == 3
 

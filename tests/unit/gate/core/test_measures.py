@@ -40,6 +40,22 @@ class TestPrefillSpeed:
             speed.rested()
         assert speed.per_second == pytest.approx(3000)
 
+    def test_is_not_learned_from_the_latency_of_tiny_prompts(self):
+        speed = PrefillSpeed()
+        speed.guess(20_000.0)
+        for start in range(1000):
+            speed.began(float(start))
+            speed.reached(4, start + 0.01)
+            speed.rested()
+        assert speed.per_second == 20_000.0
+
+    def test_is_learned_from_tiny_prompts_that_keep_an_engine_busy(self):
+        speed = PrefillSpeed()
+        speed.began(0.0)
+        for hundredth in range(1, 1000):
+            speed.reached(4, hundredth / 100)
+        assert speed.per_second == pytest.approx(400, rel=0.02)
+
     def test_is_the_plans_until_it_is_measured(self):
         speed = PrefillSpeed()
         assert speed.per_second is None
