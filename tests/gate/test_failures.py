@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 from tests.gate.engine import (
@@ -206,6 +207,20 @@ async def test_when_every_pod_fails_the_client_learns_it_in_the_openai_shape() -
     assert answer.status == 502
     assert answer.headers["x-tidegate-reason"] == "engine-error"
     assert set(answer.json["error"]) == {"message", "type", "param", "code"}
+
+
+async def test_a_request_under_which_engines_fail_is_kept_from_the_others() -> None:
+    names = [f"pod-{number}" for number in range(5)]
+    async with AsyncExitStack() as stack:
+        engines = [
+            await stack.enter_async_context(Engine(then_resets(answers()), name=name))
+            for name in names
+        ]
+        async with running(*engines) as gate:
+            answer = await ask(gate, post())
+            await gate.settled()
+    assert answer.status == 502
+    assert sum(len(engine.received) for engine in engines) == 2
 
 
 async def test_a_kept_connection_that_the_engine_closed_costs_one_more_sending() -> None:

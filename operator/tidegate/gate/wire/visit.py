@@ -29,6 +29,8 @@ SERVED_BY: Final = b"x-tidegate-served-by"
 
 MOST_VISITS: Final = 5
 """Pods that a request is sent to, whatever the retry budget says."""
+MOST_FAILED: Final = 2
+"""Engines of a pool that may fail under a request: it may be what fails them."""
 CONNECT_SECONDS: Final = Deadlines().connect
 
 Kind = TypeVar("Kind", bound=Answer)
@@ -51,6 +53,7 @@ class Visit:
         self._seating = Seating(wiring, self._record)
         self._exchange: Exchange | None = None
         self._failed: Pod | None = None
+        self._failures = 0
         self._second_step_at: float | None = None
 
     def start(self) -> "asyncio.Task[None]":
@@ -94,7 +97,10 @@ class Visit:
 
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
         """Say what follows a visit of which the client has seen nothing."""
-        if end.outcome is Outcome.DEADLINE or self._record.visits >= MOST_VISITS:
+        self._failures += end.outcome is Outcome.ENGINE_FAILED
+        pools = 1 if seat.prefill is None else 2
+        is_enough = self._failures >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
+        if end.outcome is Outcome.DEADLINE or is_enough:
             status = 504 if end.outcome is Outcome.DEADLINE else 502
             return _failed(status, end.why, end.message)
         failed = self._failed or seat.pod
@@ -166,7 +172,7 @@ class Visit:
         if config is None:
             return False
         passed = headers.for_gate(
-            self._head, ask.request_id, f"{config.namespace}/{config.deployment}"
+            self._head, ask.request_id, f"{config.namespace}/{config.deployment}", ask.caller
         )
         exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, passed)
         own, self._exchange = self._exchange, exchange
