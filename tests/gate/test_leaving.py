@@ -40,6 +40,19 @@ async def test_a_shifted_request_is_served_by_the_other_gate() -> None:
     assert other.seats.given == 1
 
 
+async def test_the_other_gate_learns_who_asks_from_this_one() -> None:
+    async with (
+        Engine(SLOWLY) as here,
+        Engine(SLOWLY) as there,
+        running(here) as gate,
+        running(there, deployment="other", tenants={"trusted_peers": ["127.0.0.0/8"]}) as other,
+    ):
+        shifts(gate, other)
+        await ask(gate, post("/v1/completions", "x-tidegate-priority: 2"))
+        await other.settled()
+    assert other.told.last.priority == 2
+
+
 async def test_the_other_gates_refusal_is_the_clients() -> None:
     async with (
         Engine(SLOWLY) as here,
