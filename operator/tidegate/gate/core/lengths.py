@@ -1,6 +1,6 @@
 """How long answers are: learned from real ones, since clients ask for far more than they use."""
 
-from tidegate.gate.core.samples import Samples
+from tidegate.gate.core.samples import LateMean
 from tidegate.gate.exchange import Ask, Surface
 
 FIRST_GUESS_TOKENS = 256
@@ -21,8 +21,8 @@ class Lengths:
     """Output tokens of an answer, by surface and by the prompt's size (powers of four)."""
 
     def __init__(self) -> None:
-        self._surfaces: dict[Surface, Samples] = {}
-        self._kinds: dict[tuple[Surface, int], Samples] = {}
+        self._surfaces: dict[Surface, LateMean] = {}
+        self._kinds: dict[tuple[Surface, int], LateMean] = {}
 
     def expected(self, ask: Ask) -> int:
         """Return the output tokens that one answer to this request is expected to have."""
@@ -47,20 +47,20 @@ class Lengths:
         kind = (surface, _kind(ask))
         of_kind = self._kinds.get(kind)
         if of_kind is None:
-            self._surfaces.setdefault(surface, Samples(MEMORY_ANSWERS))
-            of_kind = self._kinds[kind] = Samples(MEMORY_ANSWERS)
+            self._surfaces.setdefault(surface, LateMean(MEMORY_ANSWERS))
+            of_kind = self._kinds[kind] = LateMean(MEMORY_ANSWERS)
         self._surfaces[surface].add(output_tokens)
         of_kind.add(output_tokens)
 
     def _mean(self, ask: Ask) -> float:
         surface = self._surfaces.get(ask.surface)
-        if surface is None or surface.mean is None:
+        if surface is None or surface.value is None:
             return FIRST_GUESS_TOKENS
         kind = self._kinds.get((ask.surface, _kind(ask)))
-        if kind is None or kind.mean is None:
-            return surface.mean
+        if kind is None or kind.value is None:
+            return surface.value
         own = min(len(kind), TRUSTED_ANSWERS) / TRUSTED_ANSWERS
-        return own * kind.mean + (1.0 - own) * surface.mean
+        return own * kind.value + (1.0 - own) * surface.value
 
 
 def _kind(ask: Ask) -> int:

@@ -16,20 +16,23 @@ def require(size: PromptSize, wanted: Output, surface: Surface, max_model_len: i
         Fault: with the numbers, and the field to lower where one was named.
     """
     fewest = size.tokens if size.is_exact else int(size.tokens * _SURELY)
-    prompt = f"{'' if size.is_exact else 'about '}{size.tokens} tokens"
     least_output = 1 if surfaces.generates(surface) else 0
     if fewest + least_output > max_model_len:
         raise faults.too_long(
-            f"The prompt has {prompt}; the model takes {max_model_len}, the answer included. "
+            f"The prompt has {_told(size)}; the model takes {max_model_len}, the answer included. "
             "Shorten the prompt."
         )
     left = max_model_len - fewest
     if wanted.field is not None and wanted.limit is not None and wanted.limit > left:
         raise faults.too_long(
-            f"{wanted.field} is {wanted.limit} and the prompt has {prompt}; the model takes "
+            f"{wanted.field} is {wanted.limit} and the prompt has {_told(size)}; the model takes "
             f"{max_model_len} for both, so that at most {left} are left for the answer.",
             wanted.field,
         )
+
+
+def _told(size: PromptSize) -> str:
+    return f"{'' if size.is_exact else 'about '}{size.tokens} tokens"
 
 
 def output_limit(size: PromptSize, wanted: Output, surface: Surface, max_model_len: int) -> int:
