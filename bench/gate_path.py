@@ -125,7 +125,9 @@ class Gate:
         )
         self.telemetry.configure(config)
         self._sweep = sweep = Sweep(loop)
-        connections = Pods(loop, sweep)
+        unused = Sweep(loop)
+        unused.close()  # an engine's connection stays, however long it is idle
+        connections = Pods(loop, unused)
         wiring = Wiring(
             *(self.reader, self.core, lambda: config, self.telemetry, _nowhere, connections),
             *(sweep, loop),
