@@ -71,10 +71,10 @@ CANNOT_BE_PLANNED = [
         ("0.1.0", "0.32.0"),
     ),
     (
-        {"model": {"config": {"model_type": "zamba2"}}},
+        {"model": {"config": {"model_type": "bailing_hybrid"}}},
         {"model": {"config": {"model_type": "llama"}}},
         "ModelNotSized",
-        ("zamba2",),
+        ("bailing_hybrid",),
     ),
     (
         {"pools": {"unified": {"nodeSelector": {"zone": "mars"}}}},
@@ -89,8 +89,8 @@ CANNOT_BE_PLANNED = [
         ("3",),
     ),
     (
-        {"pools": {"unified": {"tensorParallel": 8}}},
-        {"pools": {"unified": {"tensorParallel": 1}}},
+        {"pools": {"unified": {"tensorParallel": 4, "pipelineParallel": 2}}},
+        {"pools": {"unified": {"tensorParallel": 1, "pipelineParallel": 1}}},
         "NodeTooSmall",
         ("needs 8 GPUs", "has 4"),
     ),
@@ -130,7 +130,7 @@ def test_a_spec_that_cannot_be_planned_is_refused_at_the_door(
 
 
 def test_what_does_not_fit_is_let_in_where_it_says_so_and_held(kube, reviewed):
-    change = {"pools": {"unified": {"tensorParallel": 8}}}
+    change = {"pools": {"unified": {"tensorParallel": 4, "pipelineParallel": 2}}}
     document = yaml.safe_load(changed("early", change))
     document["metadata"]["annotations"] = {"tidegate.io/admission": "Warn"}
 
