@@ -279,8 +279,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Lower `kvCache.offload.cpu` to the number in the message, or raise the memory limit.",
     ),
     Reason.BUDGET_UNCERTAIN: Explanation(
-        "One request of maxModelLen fits by the estimates, and not where they are too low.",
-        "Lower maxModelLen to the number in the message, or measure a running engine.",
+        "One request fits by the estimates only, or pods that share a card may plan more than it.",
+        "Lower maxModelLen or safetyLine to the number in the message, or measure an engine.",
     ),
     Reason.PEAK_DOES_NOT_FIT: Explanation(
         "At `workload.peakRequestsPerSecond` more requests are in flight than the KV cache holds.",

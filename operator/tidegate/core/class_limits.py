@@ -102,7 +102,7 @@ def _require_gpus(name: str, pool: Pool, node_class: NodeClass, nodes: Sequence[
 
 def _require_one_device(name: str, pool: Pool, gpu: Gpu) -> None:
     """CUDA shows a process one MIG device at most; shares of a card may be of the same card."""
-    if _gpus(pool) == 1 or not (gpu.is_shared or gpu.is_mps or gpu.mig_profile):
+    if _gpus(pool) == 1 or not gpu.is_part:
         return
     wide = "tensorParallel" if pool.tensor_parallel > 1 else "pipelineParallel"
     if gpu.mig_profile is None:

@@ -90,6 +90,11 @@ class Gpu:
         """Tell whether other processes may hold memory of it: what an engine finds is no rule."""
         return self.is_shared or self.is_mps or self.taken_bytes > 0
 
+    @property
+    def is_part(self) -> bool:
+        """Tell whether it is a part of a card: a pod can use no more than one."""
+        return self.is_shared or self.is_mps or self.mig_profile is not None
+
 
 @dataclass(frozen=True)
 class _Label:

@@ -96,6 +96,8 @@ def _require_override_fits(case: Case, planned: KVPool, there_bytes: int) -> Non
 
 def smallest_tensor_parallel(case: Case) -> int | None:
     """Return the smallest larger tensor parallel that holds a request of max_model_len."""
+    if case.gpu.is_part:
+        return None
     for size in parallelism.choices(case.shape):
         if size <= case.engine.tensor_parallel:
             continue
@@ -107,6 +109,8 @@ def smallest_tensor_parallel(case: Case) -> int | None:
 
 
 def _wider(case: Case) -> str:
+    if case.gpu.is_part:
+        return "a pod uses one part of a card at most; a larger part or whole cards have more"
     size = smallest_tensor_parallel(case)
     return f"tensorParallel {size} fits" if size else "no larger tensorParallel fits either"
 

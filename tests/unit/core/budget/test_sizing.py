@@ -161,6 +161,16 @@ def test_weights_that_do_not_fit_name_the_smallest_tensor_parallel_that_does(siz
     assert size(gib=15, flags={"tensor_parallel": 2}).requests_at_max_model_len >= 1
 
 
+@pytest.mark.parametrize("part", [{"mig_profile": "1g.10gb"}, {"is_mps": True, "sharers": 2}])
+def test_weights_that_do_not_fit_a_part_of_a_card_are_not_divided_over_parts(size, make_gpu, part):
+    with pytest.raises(Refused) as refused:
+        size(gpu=replace(make_gpu(9.75), **part))
+
+    assert refused.value.reason == Reason.WEIGHTS_DO_NOT_FIT
+    assert "tensorParallel" not in refused.value.message
+    assert "whole cards" in refused.value.message
+
+
 def test_nothing_that_fits_is_said_plainly(size):
     with pytest.raises(Refused, match="no larger tensorParallel fits either"):
         size(gib=1.5)
