@@ -87,7 +87,7 @@ def command(
 ) -> None:
     """Run a gate until it is stopped.
 
-    Without a cluster: tidegate gate --namespace chat --deployment qwen --config-file gate.json
+    Example, without a cluster: tidegate gate --namespace chat --deployment qwen --config-file gate.json
     --endpoints-file endpoints.json
     """
     from tidegate.gate.shell import logs, run

@@ -83,9 +83,12 @@ def test_a_resource_comes_by_standard_input():
 
     assert code == 0
     assert {d["kind"] for d in yaml.safe_load_all(out)} == {
+        "ConfigMap",
         "Deployment",
         "NetworkPolicy",
         "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
         "Service",
         "ServiceAccount",
     }
