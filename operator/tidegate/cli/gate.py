@@ -87,8 +87,8 @@ def command(
 ) -> None:
     """Run a gate until it is stopped.
 
-    Example, without a cluster: tidegate gate --namespace chat --deployment qwen --config-file gate.json
-    --endpoints-file endpoints.json
+    Example, without a cluster: tidegate gate --namespace chat --deployment qwen
+    --config-file gate.json --endpoints-file endpoints.json
     """
     from tidegate.gate.shell import logs, run
     from tidegate.gate.shell.api_server import ACCOUNT_FOLDER, Account
