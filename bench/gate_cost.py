@@ -187,7 +187,7 @@ def memory_of(relay: Relay, place: Path) -> tuple[float, float]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as generator:
             assert generator.stdout is not None
             generator.stdout.readline()
-            time.sleep(2)
+            time.sleep(2)  # in the middle of the three seconds that the streams last
             busy = resident_mib(pid)
             failures = json.loads(generator.stdout.readline())["failures"]
     failed = f"  {failures} FAILED" if failures else ""
@@ -263,7 +263,7 @@ def running(command: Sequence[str], port: int) -> Iterator[int]:
                 log.seek(0)
                 raise RuntimeError(f"{command[0]} did not start:\n{log.read()[-2000:]}")
             time.sleep(0.05)
-        time.sleep(0.5)
+        time.sleep(0.5)  # the work of its start is not measured
         yield process.pid
 
 

@@ -9,6 +9,7 @@ on any machine. All times are CPU time of this process.
 import gc
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -123,10 +124,8 @@ def measure_choice() -> None:
         ("no prefix", b"", 1e6),
         ("a new pod among them", b"8 bytes.", 1.0),
     ):
-        times = [
-            microseconds(lambda: choice.candidates("unified", "r1", prefix, load, now), 1000)  # noqa: B023 - called in this round only
-            for _ in range(ROUNDS)
-        ]
+        choose = partial(choice.candidates, "unified", "r1", prefix, load, now)
+        times = [microseconds(choose, 1000) for _ in range(ROUNDS)]
         print(
             f"  {PODS} pods, {name:22} {min(times):6.1f} (p50 "
             f"{figures.percentile(times, 0.5):.1f}); goal: below {CHOICE_GOAL_MICROSECONDS:.0f}"

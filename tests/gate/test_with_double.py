@@ -189,7 +189,7 @@ async def test_a_client_that_leaves_frees_the_engine(doubles: tuple[Double, Doub
 async def test_an_engine_that_is_killed_amid_streams_ends_them_as_broken(model: Path) -> None:
     with Double(model, *FLAGS) as double:
         double.wait_healthy()
-        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]
+        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]  # a port
             client.send(post(stream=True, max_tokens=1900, ignore_eos=True))
             await client.reader.readuntil(b"data:")
             double.process.kill()
@@ -204,7 +204,7 @@ async def test_an_engine_that_stops_at_once_ends_streams_as_broken(model: Path) 
     """It answers 200, a usage chunk and `[DONE]`, as if all had been said."""
     with Double(model, *FLAGS) as double:
         double.wait_healthy()
-        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]
+        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]  # a port
             client.send(post(stream=True, max_tokens=1900, ignore_eos=True))
             await client.reader.readuntil(b"data:")
             double.process.terminate()

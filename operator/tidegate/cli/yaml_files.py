@@ -10,7 +10,7 @@ from tidegate.errors import Invalid, Problem
 try:
     from yaml import CSafeLoader as _Loader
 except ImportError:  # pragma: no cover - PyYAML without its C part
-    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same face
 
 _MERGE = "tag:yaml.org,2002:merge"
 

@@ -15,26 +15,6 @@ LINE = (
 )
 
 
-@pytest.fixture
-async def serve():
-    """Starts a server with one page at /metrics, and returns its port."""
-    runners = []
-
-    async def start(handler) -> int:
-        application = web.Application()
-        application.router.add_get("/metrics", handler)
-        runner = web.AppRunner(application, access_log=None)
-        runners.append(runner)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return site._server.sockets[0].getsockname()[1]
-
-    yield start
-    for runner in runners:
-        await runner.cleanup()
-
-
 async def ask(port, address="127.0.0.1", seconds=1.0):
     engines = PodEngines(port, seconds)
     pod = {"metadata": {"name": "engine-1"}, "status": {"podIP": address} if address else {}}

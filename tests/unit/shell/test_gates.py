@@ -9,26 +9,6 @@ from tidegate.flow.ports import Configured, ReadFailed, Tried
 from tidegate.shell.gates import PodGates
 
 
-@pytest.fixture
-async def serve():
-    """Starts a gate's admin port with one answer for all paths, and returns the port."""
-    runners = []
-
-    async def start(handler) -> int:
-        application = web.Application()
-        application.router.add_route("*", "/{path}", handler)
-        runner = web.AppRunner(application, access_log=None)
-        runners.append(runner)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return site._server.sockets[0].getsockname()[1]
-
-    yield start
-    for runner in runners:
-        await runner.cleanup()
-
-
 class Asking:
     """A gate at a port of this machine."""
 
