@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.explanations import EXPLANATIONS
+from tidegate.api.reasons import Reason
 
 TOP = Path(__file__).resolve().parents[2]
 VERDICTS = {"Refused", "Wait"}

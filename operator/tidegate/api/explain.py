@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.api import fields
+from tidegate.api.explanations import EXPLANATIONS
 from tidegate.api.fields import FieldFacts
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.reasons import Reason
 
 _KIND = re.compile(r"^(llmd|llmdeployments?|llmdeployments?\.tidegate\.io)\.", re.IGNORECASE)
 _INDEX = re.compile(r"\[[^\]]*\]")

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from tidegate.api import crd, fields
+from tidegate.api.explanations import EXPLANATIONS
 from tidegate.api.fields import FieldFacts
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.reasons import Reason
 from tidegate.api.rules import VALIDATIONS
 from tidegate.api.schema import Schema
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate import __version__
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.explanations import EXPLANATIONS
+from tidegate.api.reasons import Reason
 from tidegate.cli.check_answer import Answer
 from tidegate.core.admission import Finding
 from tidegate.core.checks import Severity

@@ -10,8 +10,9 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from tidegate import __version__, assets
+from tidegate.api.explanations import EXPLANATIONS
 from tidegate.api.figures import Figure, How
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.reasons import Reason
 from tidegate.api.wire import format_bytes
 from tidegate.cli import what_if_tables
 from tidegate.cli.verdict import Verdict

@@ -7,8 +7,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.api.explanations import EXPLANATIONS
 from tidegate.api.figures import Figure, How
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.reasons import Reason
 from tidegate.api.wire import format_bytes
 from tidegate.cli.verdict import Verdict
 from tidegate.core.budget.sizing import Budget

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from tidegate.core.admission import Rules
 from tidegate.core.nodes import GpuPod, NodeClassSetting
+from tidegate.core.overload.signal import Signals, Unknown
 from tidegate.facts.cache_config import CacheConfig
 
 Document = dict[str, Any]
@@ -151,6 +152,19 @@ class Gates(Protocol):
         Raises:
             ReadFailed: The gate cannot be reached, or does not tell.
         """
+
+
+class Metrics(Protocol):
+    """Prometheus, as the slow loop sees it: one question for each signal, for all deployments."""
+
+    async def signals(self, now: float) -> Mapping[Ref, Signals]:
+        """Return what is known of every deployment's pools, within seconds; it never raises.
+
+        Of a deployment that is not in it nothing was told: `why_silent` says why.
+        """
+
+    def why_silent(self) -> Unknown | None:
+        """Return why the last question had no useful answer at all; None where it had one."""
 
 
 class Clock(Protocol):

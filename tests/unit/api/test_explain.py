@@ -3,8 +3,9 @@
 import pytest
 
 from tidegate.api import explain, fields, reference
+from tidegate.api.explanations import EXPLANATIONS
 from tidegate.api.fields import FieldFacts
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.reasons import Reason
 
 
 @pytest.mark.parametrize(

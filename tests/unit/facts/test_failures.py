@@ -5,7 +5,8 @@ from string import Formatter
 
 import pytest
 
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.explanations import EXPLANATIONS
+from tidegate.api.reasons import Reason
 from tidegate.facts import failures, package_data
 
 GIB = 2**30

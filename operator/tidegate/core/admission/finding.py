@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.api.reasons import EXPLANATIONS, Reason
+from tidegate.api.explanations import EXPLANATIONS
+from tidegate.api.reasons import Reason
 from tidegate.core.admission import paths
 from tidegate.core.checks import Change, Severity, Verdict
 from tidegate.errors import Problem, Refused, Wait

@@ -1,0 +1,66 @@
+"""Explanations of the reasons about the slow loop."""
+
+from tidegate.api.explanations.explanation import Explanation
+from tidegate.api.reasons import Reason
+
+EXPLANATIONS: dict[Reason, Explanation] = {
+    Reason.WITHIN_THRESHOLDS: Explanation(
+        "No signal is over its threshold: gates let in what the KV cache can hold.", "Nothing."
+    ),
+    Reason.OVER_THRESHOLD: Explanation(
+        "A pool was over a threshold for as long as `enterAfter` says, so a share of the "
+        "requests is shifted or shed.",
+        "Read the runbook of the signal that the message names; `kubectl tidegate status` shows "
+        "the shares.",
+    ),
+    Reason.LETTING_GO: Explanation(
+        "The signals are under their thresholds again, and the shares go back step by step.",
+        "Wait; `exitAfter` says how long.",
+    ),
+    Reason.OVERRIDE_ACTIVE: Explanation(
+        "A person set `spec.overload.override`: it holds instead of the loop until it lapses.",
+        "`kubectl tidegate open NAME` lets go of it.",
+    ),
+    Reason.OVERLOAD_OFF: Explanation(
+        "`spec.overload.actions` is empty, or there is no gate: the loop does nothing.",
+        "Set `actions` to have it shift or shed.",
+    ),
+    Reason.SHIFTING: Explanation(
+        "A share of the requests is served by another deployment.",
+        "Nothing; it goes back with the load.",
+    ),
+    Reason.NOT_SHIFTING: Explanation("Every request is served here.", "Nothing."),
+    Reason.METRICS_FRESH: Explanation("Prometheus tells what the loop decides by.", "Nothing."),
+    Reason.METRICS_UNCONFIGURED: Explanation(
+        "The operator was given no Prometheus, so the slow loop is off; the gate protects by "
+        "itself.",
+        "Set `prometheus.url` of the operator's settings.",
+    ),
+    Reason.METRICS_UNREACHABLE: Explanation(
+        "Prometheus could not be reached, or gave no answer in time.",
+        "Read the message; see the runbook MetricsStale.",
+    ),
+    Reason.METRICS_UNREADABLE: Explanation(
+        "Prometheus, or what answers in its place, answered something that is no result of a "
+        "query.",
+        "Check `prometheus.url` of the operator's settings: it may be a login page or a proxy.",
+    ),
+    Reason.METRICS_MISSING: Explanation(
+        "Prometheus answered, and has no series of this pool.",
+        "Check that the engines and gates are scraped with the labels that the guide to "
+        "overload lists.",
+    ),
+    Reason.METRICS_STALE: Explanation(
+        "The newest sample is older than three scrape intervals.",
+        "Check the target in Prometheus and the clocks; see the runbook MetricsStale.",
+    ),
+    Reason.METRICS_AMBIGUOUS: Explanation(
+        "There are two series for one pool or pod, which cannot both be right.",
+        "Remove the second scrape job, or the second deployment of the same name.",
+    ),
+    Reason.METRICS_NOT_A_NUMBER: Explanation(
+        "A sample is NaN or infinite.",
+        "Look at the engine's `/metrics`; nothing was ever observed, or an exporter divides by "
+        "zero.",
+    ),
+}

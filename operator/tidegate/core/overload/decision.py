@@ -1,0 +1,82 @@
+"""What the slow loop has decided for a deployment: shares, and why. A value, compared as such."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.api.gate_config import PoolName
+from tidegate.api.reasons import Reason
+from tidegate.core.overload.signal import Signal
+
+State = Literal["Normal", "Overloaded", "Override"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What holds for a deployment since its last change.
+
+    Nothing here changes while nothing happens: neither the time nor a sample's age is in it, so
+    an equal decision needs no write.
+
+    Attributes:
+        state: Whether a pool is overloaded by its thresholds, or a person's lever holds.
+        shed_percent: Share of the requests that gates turn away, 0 to 100.
+        shift_percent: Share of the requests that another deployment serves, 0 to 100.
+        shift_to: That deployment; empty while nothing is shifted.
+        reason: A documented constant.
+        message: A sentence with the numbers that led to it.
+        because: The steps of the reasoning, a sentence each.
+        signal: The signal that decides; None where none is known or none is over its threshold.
+        pool: The pool that it is of.
+        value: Its value when this was decided.
+        metric_age_seconds: How old its sample was then.
+        since: When the state began, seconds since 1970.
+        changed_at: When a share changed last, seconds since 1970; 0 where none ever did.
+        until: When the shares lapse at the gates unless they are renewed, seconds since 1970.
+    """
+
+    state: State = "Normal"
+    shed_percent: int = 0
+    shift_percent: int = 0
+    shift_to: str = ""
+    reason: Reason = Reason.WITHIN_THRESHOLDS
+    message: str = ""
+    because: tuple[str, ...] = ()
+    signal: Signal | None = None
+    pool: PoolName | None = None
+    value: float | None = None
+    metric_age_seconds: float | None = None
+    since: float = 0.0
+    changed_at: float = 0.0
+    until: float = 0.0
+
+
+@dataclass(frozen=True)
+class Timers:
+    """What is remembered from tick to tick and shown to nobody; lost at a restart at no risk.
+
+    Attributes:
+        over_since: Since when a signal is over `enter` without a break; None while none is.
+        under_since: Since when all signals are under `exit`; None while one is not.
+        unknown_since: Since when what decides is unknown; None while it is known.
+    """
+
+    over_since: float | None = None
+    under_since: float | None = None
+    unknown_since: float | None = None
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """What another deployment can take, from its own signals and its gates.
+
+    Attributes:
+        exists: Whether the deployment is there and has a gate that serves.
+        requests_per_second: Requests that it could serve beyond its present load; None: unknown.
+        is_over_exit: Whether one of its signals is over its own `exit`, or unknown.
+        shifts_itself: Whether it shifts requests away.
+    """
+
+    exists: bool
+    requests_per_second: float | None = None
+    is_over_exit: bool = True
+    shifts_itself: bool = False
