@@ -202,7 +202,7 @@ class Gate:
 
     def _tell(self, ask: Ask, finished: Finished) -> None:
         assert self._seat is not None
-        self.telemetry.admitted(ask, 0.0)
+        self.telemetry.admitted(ask, self._seat.pod, 0.0)
         self.telemetry.first_token(ask, self._seat.pod, 0.001)
         self.telemetry.finished(finished)
 

@@ -147,13 +147,13 @@ class Told:
     def connections(self, count: int) -> None:
         self.open_connections = count
 
-    def admitted(self, ask: Ask, waited_seconds: float) -> None:
+    def admitted(self, ask: Ask, pod: Pod, waited_seconds: float) -> None:
         self.admissions += 1
 
     def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
         self.first_tokens += 1
 
-    def pace(self, ask: Ask, tokens: int, seconds: float) -> None:
+    def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         self.tokens += tokens
 
     def prefilled(self, prefill: Pod, seconds: float) -> None:

@@ -73,7 +73,7 @@ async def running(*engines: Engine, **changes: Any) -> AsyncIterator[Gate]:
         lambda: told_config,
         [listening],
         told,
-        lambda to: shifts_to[to],
+        lambda to, port: shifts_to[to],
     )
     gate = Gate(serving, listening.getsockname()[1], seats, told, told_config, shifts_to)
     try:

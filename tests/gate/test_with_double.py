@@ -90,7 +90,7 @@ async def gate(*engines: tuple[PoolName, Double], **changes: Any) -> AsyncIterat
         lambda: told_config,
         [listening],
         told,
-        lambda to: (to, 80),
+        lambda to, port: (to, port),
     )
 
     async def beat() -> None:

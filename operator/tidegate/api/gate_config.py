@@ -86,6 +86,8 @@ class ShedShare(Wire):
     """It lapses by itself then, whether or not the operator lives."""
     reason: Annotated[str, Field(max_length=256)] = ""
     """Why, as clients and logs are told."""
+    floor: Annotated[int, Field(ge=0, le=10)] = 10
+    """Classes from this one up are never shed; 10 protects none."""
 
 
 class ShiftShare(Wire):
@@ -97,6 +99,8 @@ class ShiftShare(Wire):
     """Share of the requests, 0 to 100."""
     until: Instant | None = None
     """It lapses by itself then."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 80
+    """Port of the other gate's Service."""
 
 
 class Limits(Wire):

@@ -108,8 +108,8 @@ class Ask:
     tokens that each of `samples` answers may have. `prefix` is equal for requests that begin
     alike, longest part first not needed; empty where nothing is to be gained. `headers` are those
     that go on to the engine. `shifted` says that another gate sent it: it is not shifted again.
-    `messages` and `images` are what beside text makes a prompt's tokens. `serial` tells requests
-    apart that a client gave one id.
+    `messages` and `images` are what beside text makes a prompt's tokens. `serial` is
+    another for each request, whatever id its client gave it.
     """
 
     request_id: str
@@ -186,9 +186,10 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The request is to be served by another deployment's gate."""
+    """The request is to be served by another deployment's gate, whose Service has this port."""
 
     to: str
+    port: int = 80
 
 
 Decided = Callable[["Seat | Shift | Refusal"], None]

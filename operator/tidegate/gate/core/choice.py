@@ -128,8 +128,8 @@ class Choice:
         if shift is not None and not ask.shifted and self._shift.takes(ask, shift.percent):
             if shed is not None:
                 self._shed.passes(ask, shed.percent)
-            return Shift(shift.to)
-        if shed is not None and self._shed.takes(ask, shed.percent):
+            return Shift(shift.to, shift.port)
+        if shed is not None and self._shed.takes(ask, shed.percent, shed.floor):
             return Why.SHED
         return None
 

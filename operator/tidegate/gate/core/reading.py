@@ -86,7 +86,7 @@ class Reader:
             if not isinstance(admitted, _Admitted) or admitted.callers is not self._callers:
                 admitted = self._admit(head)
             if admitted.surface is Surface.MODELS:
-                return _list_of_models(admitted, request_id)
+                return _list_of_models(admitted, request_id, next(self._serials))
             return self._ask(admitted, body, request_id)
         except faults.Fault as fault:
             return fault.refusal
@@ -168,7 +168,7 @@ class Reader:
         return model
 
 
-def _list_of_models(admitted: _Admitted, request_id: str) -> Ask:
+def _list_of_models(admitted: _Admitted, request_id: str, serial: int) -> Ask:
     return Ask(
         request_id=request_id,
         surface=Surface.MODELS,
@@ -178,6 +178,7 @@ def _list_of_models(admitted: _Admitted, request_id: str) -> Ask:
         headers=headers.for_engine(admitted.heeded, request_id),
         prompt_tokens=0,
         output_limit=0,
+        serial=serial,
     )
 
 

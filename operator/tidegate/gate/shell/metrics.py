@@ -1,23 +1,30 @@
 """The families of the gate's metrics, told in docs/reference/gate-metrics.md.
 
-No label has a client's choice of values: models come from the configuration, and there is no label
-for tenants. What is shown of pods is made at each read (`pod_metrics.py`).
+No label has a client's choice of values: models and revisions come from the configuration, and
+there is no label for tenants. What is shown of pods is made at each read (`pod_metrics.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
 from tidegate.gate.shell.series import Counter, Histogram
 
+_STEPS = (1, 1.2, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7.5, 9)
+"""Bounds of one decade, at most a quarter apart: a canary that is a tenth slower shows."""
 _TTFT_BOUNDS = (
-    *(0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 5, 7.5),
-    *(10, 20, 40, 80, 160),
+    0.005,
+    *(round(step * decade, 4) for decade in (0.01, 0.1, 1.0) for step in _STEPS),
+    *(10, 15, 20, 40, 80, 160),
 )
 _TOKEN_BOUNDS = (
-    *(0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2),
-    *(0.3, 0.5, 0.75, 1, 2.5, 5, 10),
+    *(round(step * decade, 6) for decade in (0.001, 0.01, 0.1) for step in _STEPS),
+    *(1, 2.5, 5, 10),
+)
+_STEP_BOUNDS = (
+    *(0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 5, 7.5),
+    *(10, 20, 40, 80, 160),
 )
 _REQUEST_BOUNDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160),
@@ -41,18 +48,22 @@ class Metrics:
             "class",
             "outcome",
             "reason",
+            "revision",
         )
         self.admitted = self._fast_counter(
-            "admitted", "Requests that got a seat on a pod.", "model"
+            "admitted", "Requests that got a seat on a pod.", "model", "revision"
         )
         self.tokens = self._fast_counter(
             "tokens", "Tokens as the engines counted them: prompt, cached, output.", "model", "kind"
         )
         self.ttft = self._histogram(
-            "ttft_seconds", "From the whole request to its first byte.", ("model",), _TTFT_BOUNDS
+            "ttft_seconds",
+            "From the whole request to its first byte.",
+            ("model", "revision"),
+            _TTFT_BOUNDS,
         )
         self.inter_token = self._histogram(
-            "inter_token_seconds", "Between two tokens.", ("model",), _TOKEN_BOUNDS
+            "inter_token_seconds", "Between two tokens.", ("model", "revision"), _TOKEN_BOUNDS
         )
         self.request_seconds = self._histogram(
             "request_seconds",
@@ -70,13 +81,13 @@ class Metrics:
             _RATIO_BOUNDS,
         )
         self.prefill_step = self._histogram(
-            "prefill_step_seconds", "First step of a pair, sent to returned.", (), _TTFT_BOUNDS
+            "prefill_step_seconds", "First step of a pair, sent to returned.", (), _STEP_BOUNDS
         )
         self.transfer_wait = self._histogram(
             "transfer_wait_seconds",
             "Second step of a pair, sent to first byte: KV transfer and first decode.",
             (),
-            _TTFT_BOUNDS,
+            _STEP_BOUNDS,
         )
         self.retries = self._counter(
             "retries", "Requests sent elsewhere, by what the first pod did.", "outcome"
@@ -98,6 +109,11 @@ class Metrics:
         self.faults = self._counter(
             "internal_errors", "Bugs: a part of the gate failed and was started again.", "part"
         )
+
+    def keep_revisions(self, revisions: Collection[str]) -> None:
+        """Drop the series of all other revisions."""
+        for family in (self.requests, self.admitted, self.ttft, self.inter_token):
+            family.keep("revision", revisions)
 
     def _counter(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(

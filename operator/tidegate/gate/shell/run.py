@@ -25,8 +25,6 @@ from tidegate.gate.wire import server
 from tidegate.gate.wire.server import Server
 
 _LOG = logging.getLogger(__name__)
-_PEER_PORT = 80
-"""Port of the Service of another deployment's gate."""
 
 
 def run(settings: Settings) -> None:
@@ -93,10 +91,8 @@ def _source(settings: Settings) -> MakeSource:
 
 
 async def _serve(gate: Gate, settings: Settings) -> Server:
-    def peer(deployment: str) -> tuple[str, int]:
-        return settings.peers.get(
-            deployment, (f"{deployment}.{settings.namespace}.svc", _PEER_PORT)
-        )
+    def peer(deployment: str, port: int) -> tuple[str, int]:
+        return settings.peers.get(deployment, (f"{deployment}.{settings.namespace}.svc", port))
 
     sockets = listening.sockets(settings.host, settings.port, "--port")
     return await server.serve(

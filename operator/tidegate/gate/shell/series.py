@@ -5,10 +5,13 @@ is locked. The library still writes them out.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+
+_Series = TypeVar("_Series")
 
 
 class Total:
@@ -35,6 +38,10 @@ class Counter(Collector):
         if total is None:
             total = self._totals[values] = Total()
         return total
+
+    def keep(self, label: str, values: Collection[str]) -> None:
+        """Drop the series whose label has none of these values."""
+        self._totals = _kept(self._totals, self._labels.index(label), values)
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the family, for the client's exposition."""
@@ -80,6 +87,10 @@ class Histogram(Collector):
             bars = self._bars[values] = Bars(self._bounds)
         return bars
 
+    def keep(self, label: str, values: Collection[str]) -> None:
+        """Drop the series whose label has none of these values."""
+        self._bars = _kept(self._bars, self._labels.index(label), values)
+
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Yield the family, for the client's exposition."""
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
@@ -91,3 +102,9 @@ class Histogram(Collector):
                 buckets.append((bound, float(total)))
             family.add_metric(values, buckets, bars.sum)
         yield family
+
+
+def _kept(
+    series: dict[tuple[str, ...], _Series], index: int, values: Collection[str]
+) -> dict[tuple[str, ...], _Series]:
+    return {labels: one for labels, one in series.items() if labels[index] in values}

@@ -12,29 +12,47 @@ OTHER = "other"
 """The label of a model that the configuration does not name, and of a path that is not served."""
 
 
+class _OfRevision:
+    """The series of one model on the pods of one revision."""
+
+    __slots__ = ("admitted", "inter_token", "ttft")
+
+    def __init__(self, metrics: Metrics, model: str, revision: str) -> None:
+        self.admitted = metrics.admitted.labels(model, revision)
+        self.ttft = metrics.ttft.labels(model, revision)
+        self.inter_token = metrics.inter_token.labels(model, revision)
+
+
 class _OfModel:
     """The series of one model."""
 
     __slots__ = (
-        "admitted",
+        "_metrics",
+        "_name",
+        "_revisions",
         "cached",
         "estimate",
-        "inter_token",
         "output",
         "prompt",
-        "ttft",
         "wait",
     )
 
     def __init__(self, metrics: Metrics, model: str) -> None:
-        self.admitted = metrics.admitted.labels(model)
+        self._metrics = metrics
+        self._name = model
+        self._revisions: dict[str, _OfRevision] = {}
         self.prompt = metrics.tokens.labels(model, "prompt")
         self.cached = metrics.tokens.labels(model, "cached")
         self.output = metrics.tokens.labels(model, "output")
         self.estimate = metrics.estimate.labels(model)
-        self.ttft = metrics.ttft.labels(model)
-        self.inter_token = metrics.inter_token.labels(model)
         self.wait = metrics.queue_wait.labels(model)
+
+    def of(self, revision: str) -> _OfRevision:
+        """Return the series of a revision's pods."""
+        found = self._revisions.get(revision)
+        if found is None:
+            found = self._revisions[revision] = _OfRevision(self._metrics, self._name, revision)
+        return found
 
 
 class Telemetry:
@@ -50,7 +68,13 @@ class Telemetry:
         self._ends: dict[tuple[object, ...], tuple[Total, Bars]] = {}
 
     def configure(self, config: GateConfig) -> None:
-        """Take the models' names; those that are no more keep what was counted."""
+        """Take names; models that are no more keep what was counted, revisions do not.
+
+        Each change of a spec is a revision, so over months their series would fill the table.
+        """
+        named = {entry.revision for entry in config.slices}
+        self._metrics.keep_revisions({"", *named, *(entry.name for entry in config.revisions)})
+        self._other = None
         self._models = {model: _OfModel(self._metrics, model) for model in config.models}
         self._ends.clear()
 
@@ -58,20 +82,21 @@ class Telemetry:
         """So many client connections are open now."""
         self._metrics.connections.set(count)
 
-    def admitted(self, ask: Ask, waited_seconds: float) -> None:
-        """A request got its seat after that time in the queue."""
+    def admitted(self, ask: Ask, pod: Pod, waited_seconds: float) -> None:
+        """A request got its seat on this pod after that time in the queue."""
         series = self._of(ask.model)
-        series.admitted.value += 1
+        series.of(pod.revision).admitted.value += 1
         series.wait.observe(waited_seconds)
 
     def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
         """The first byte of an answer came, that long after the request was whole."""
-        self._of(ask.model).ttft.observe(seconds)
+        self._of(ask.model).of(pod.revision).ttft.observe(seconds)
 
-    def pace(self, ask: Ask, tokens: int, seconds: float) -> None:
+    def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         """`tokens` more came in the `seconds` since those before."""
         if tokens > 0:
-            self._of(ask.model).inter_token.observe(seconds / tokens, tokens)
+            series = self._of(ask.model).of(pod.revision)
+            series.inter_token.observe(seconds / tokens, tokens)
 
     def prefilled(self, prefill: Pod, seconds: float) -> None:
         """A pair's first step returned."""
@@ -111,6 +136,7 @@ class Telemetry:
             request.why,
             request.shifted_to,
             request.status > 0,
+            request.revision,
         )
         return self._ends.get(key) or self._new_end(key, request)
 
@@ -125,6 +151,7 @@ class Telemetry:
                 "" if request.priority is None else str(request.priority),
                 outcome,
                 request.why.value if request.why else "",
+                request.revision,
             ),
             self._metrics.request_seconds.labels(model, outcome),
         )

@@ -106,13 +106,13 @@ class Observer(Protocol):
     def connections(self, count: int) -> None:
         """So many client connections are open now."""
 
-    def admitted(self, ask: Ask, waited_seconds: float) -> None:
-        """A request got its seat after that time in the queue."""
+    def admitted(self, ask: Ask, pod: Pod, waited_seconds: float) -> None:
+        """A request got its seat on this pod after that time in the queue."""
 
     def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
         """The first byte of an answer came, that long after the request was whole."""
 
-    def pace(self, ask: Ask, tokens: int, seconds: float) -> None:
+    def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         """`tokens` more came in the `seconds` since those before: told once for a lump of them."""
 
     def prefilled(self, prefill: Pod, seconds: float) -> None:

@@ -74,7 +74,7 @@ class Visit:
         self._exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, ask.headers)
         decision = await self._decide(ask)
         if isinstance(decision, Shift):
-            if await self._shift(ask, decision.to):
+            if await self._shift(ask, decision):
                 return
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
@@ -92,7 +92,7 @@ class Visit:
         decision = await self._seating.decide(ask, asked_at)
         if isinstance(decision, Seat):
             self._record.queued_seconds = waited_seconds = self._wiring.loop.time() - asked_at
-            self._wiring.observer.admitted(ask, waited_seconds)
+            self._wiring.observer.admitted(ask, decision.pod, waited_seconds)
         return decision
 
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
@@ -166,7 +166,7 @@ class Visit:
         self._record.note(relay)
         return end
 
-    async def _shift(self, ask: Ask, to: str) -> bool:
+    async def _shift(self, ask: Ask, shift: Shift) -> bool:
         """Let another deployment's gate serve; False when it got nothing of the request."""
         config = self._wiring.config()
         if config is None:
@@ -176,9 +176,9 @@ class Visit:
         )
         exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, passed)
         own, self._exchange = self._exchange, exchange
-        served_by = ((SERVED_BY, to.encode()),)
+        served_by = ((SERVED_BY, shift.to.encode()),)
         end, relay = await exchange.send(
-            self._wiring.resolve(to),
+            self._wiring.resolve(shift.to, shift.port),
             ask.body,
             config.deadlines.connect,
             lambda over: self._relay_on(over, ask, served_by, passes_all=True),
@@ -186,7 +186,7 @@ class Visit:
         if end.outcome is Outcome.UNREACHABLE:
             self._exchange = own
             return False
-        self._record.end, self._record.shifted_to = end, to
+        self._record.end, self._record.shifted_to = end, shift.to
         self._record.note(relay)
         if not end.has_begun:
             self._refuse(_failed(502, end.why, end.message))
@@ -246,7 +246,7 @@ class Visit:
         record = self._record
         if record.seat is not None and record.ask is not None:
             self._wiring.admissions.produced(record.seat, tokens, now)
-            self._wiring.observer.pace(record.ask, tokens, seconds)
+            self._wiring.observer.pace(record.ask, record.seat.pod, tokens, seconds)
 
     def error_event(self, why: Why, message: str) -> bytes:
         """Make the event that ends a broken stream."""

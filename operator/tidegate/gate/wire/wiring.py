@@ -11,8 +11,8 @@ from tidegate.gate.wire.observer import Observer
 from tidegate.gate.wire.pods import Address, Pods
 from tidegate.gate.wire.sweep import Sweep
 
-Resolve = Callable[[str], Address]
-"""Finds the gate of another deployment of the namespace."""
+Resolve = Callable[[str, int], Address]
+"""Finds the gate of another deployment of the namespace, whose Service has this port."""
 
 
 @dataclass(frozen=True, slots=True)

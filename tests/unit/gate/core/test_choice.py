@@ -291,6 +291,15 @@ def test_shares_lapse_by_themselves():
     assert shared(settings, wall=200).keys() == {None}
 
 
+def test_classes_from_the_floor_up_are_shifted_and_never_shed():
+    settings = config(
+        shed=ShedShare(percent=100, floor=7), shift=ShiftShare(to="spill", percent=25, port=8080)
+    )
+
+    assert shared(settings, priority=6).keys() == {Why.SHED, Shift("spill", 8080)}
+    assert shared(settings, priority=7).keys() == {None, Shift("spill", 8080)}
+
+
 def test_what_another_gate_sent_is_not_sent_on():
     settings = config(shift=ShiftShare(to="spill", percent=100))
 

@@ -106,21 +106,34 @@ def test_asked_again_about_the_same_request_the_answer_is_the_same():
         assert all(share.takes(ask(number), 30) is first for _ in range(5))
 
 
-def test_a_client_that_comes_again_under_its_id_draws_the_same():
-    share, same = Percentage(), 0
-    for number in range(0, 2000, 2):
-        first = share.takes(ask(number, request_id=f"mine-{number}"), 30)
-        same += share.takes(ask(number + 1, request_id=f"mine-{number}"), 30) is first
+@pytest.mark.parametrize("percent", [10, 30, 80])
+def test_no_client_escapes_by_ids_that_were_let_through(percent):
+    share, lucky, turned_away = Percentage(), "first", 0
+    for number in range(3000):
+        is_sly = number % 3 == 0
+        request_id = lucky if is_sly else None
+        if share.takes(ask(number, request_id=request_id), percent):
+            turned_away += is_sly
+            lucky = f"another-{number}" if is_sly else lucky
 
-    assert same > 800
+    assert turned_away == pytest.approx(10 * percent, abs=10)
 
 
-def test_no_client_escapes_by_an_id_that_was_let_through():
+@pytest.mark.parametrize("percent", [20, 60, 100])
+def test_classes_from_the_floor_up_are_never_taken(percent):
+    share, dice, taken = Percentage(), random.Random(5), Counter()
+    for number in range(4000):
+        priority = dice.choice([3, 5, 7, 9])
+        taken[priority] += share.takes(ask(number, priority), percent, floor=7)
+
+    assert taken[7] == taken[9] == 0
+    assert taken.total() == pytest.approx(min(2000, 40 * percent), rel=0.06)
+
+
+def test_a_floor_of_zero_protects_everybody():
     share = Percentage()
-    taken = [share.takes(ask(number, request_id="lucky"), 30) for number in range(3000)]
 
-    for total in windows(taken):
-        assert total == pytest.approx(300, abs=10)
+    assert not any(share.takes(ask(number, 0), 100, floor=0) for number in range(50))
 
 
 def test_what_is_remembered_is_bounded():

@@ -1,6 +1,7 @@
 """The counters and histograms count as the client library's own do."""
 
 import prometheus_client
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +54,16 @@ def test_a_counter_says_what_the_client_library_says(values):
     for model in "ab":
         told = [r.get_sample_value("things_total", {"model": model}) for r in (ours, theirs)]
         assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("family", [Counter, Histogram])
+def test_series_of_other_values_are_dropped(family):
+    bounds = (BOUNDS,) if family is Histogram else ()
+    made = family("things", "Some things.", ("model", "revision"), *bounds)
+    for revision in ("a", "b", ""):
+        made.labels("m", revision)
+
+    made.keep("revision", {"a", ""})
+
+    [told] = made.collect()
+    assert {sample.labels["revision"] for sample in told.samples} == {"a", ""}

@@ -1,6 +1,8 @@
 """What is told of requests is counted, under labels that no client chooses."""
 
+import random
 import time
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -13,6 +15,7 @@ from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.telemetry import Telemetry
 
 POD = Pod("engine-1", "10.0.0.1", 8000, "unified", "aaaa", "s")
+SERIES = {"model": "qwen", "revision": "aaaa"}
 
 
 def ask(model="qwen") -> Ask:
@@ -65,7 +68,7 @@ def test_each_request_is_counted_by_how_it_ended(gate, changes, outcome, reason)
     gate.telemetry.finished(finished(**changes))
     gate.telemetry.finished(finished(**changes))
 
-    labels = {"model": "qwen", "surface": "/v1/completions", "class": "5"}
+    labels = {"model": "qwen", "surface": "/v1/completions", "class": "5", "revision": "aaaa"}
     assert gate.value("requests_total", **labels, outcome=outcome, reason=reason) == 2
     assert gate.value("request_seconds_count", model="qwen", outcome=outcome) == 2
 
@@ -94,8 +97,8 @@ def test_names_that_clients_make_up_share_one_label(gate):
     before = gate.series()
     for number in range(1, 100):
         gate.telemetry.finished(finished(model=f"made-up-{number}", surface=""))
-        gate.telemetry.admitted(ask(f"made-up-{number}"), 0.1)
-        gate.telemetry.pace(ask(f"made-up-{number}"), 1, 0.1)
+        gate.telemetry.admitted(ask(f"made-up-{number}"), POD, 0.1)
+        gate.telemetry.pace(ask(f"made-up-{number}"), POD, 1, 0.1)
 
     assert (
         gate.value(
@@ -103,35 +106,83 @@ def test_names_that_clients_make_up_share_one_label(gate):
             **{"model": "other", "surface": "other", "class": "5"},
             outcome="finished",
             reason="",
+            revision="aaaa",
         )
         == 100
     )
-    assert gate.series() - before < 60
+    assert gate.series() - before < 110
 
 
 def test_lumps_of_tokens_count_for_each_token(gate):
-    gate.telemetry.pace(ask(), 10, 0.2)
-    gate.telemetry.pace(ask(), 0, 0.2)
+    gate.telemetry.pace(ask(), POD, 10, 0.2)
+    gate.telemetry.pace(ask(), POD, 0, 0.2)
 
-    assert gate.value("inter_token_seconds_count", model="qwen") == 10
-    assert gate.value("inter_token_seconds_sum", model="qwen") == pytest.approx(0.2)
+    assert gate.value("inter_token_seconds_count", **SERIES) == 10
+    assert gate.value("inter_token_seconds_sum", **SERIES) == pytest.approx(0.2)
 
 
 def test_seats_first_tokens_pairs_and_retries_are_counted(gate):
-    gate.telemetry.admitted(ask(), 0.3)
+    gate.telemetry.admitted(ask(), POD, 0.3)
     gate.telemetry.first_token(ask(), POD, 0.4)
     gate.telemetry.prefilled(POD, 0.1)
     gate.telemetry.transferred(POD, 0.05)
     gate.telemetry.retried(POD, Outcome.UNREACHABLE)
     gate.telemetry.connections(7)
 
-    assert gate.value("admitted_total", model="qwen") == 1
+    assert gate.value("admitted_total", **SERIES) == 1
     assert gate.value("queue_wait_seconds_sum", model="qwen") == 0.3
-    assert gate.value("ttft_seconds_sum", model="qwen") == 0.4
+    assert gate.value("ttft_seconds_sum", **SERIES) == 0.4
     assert gate.value("prefill_step_seconds_count") == 1
     assert gate.value("transfer_wait_seconds_count") == 1
     assert gate.value("retries_total", outcome="unreachable") == 1
     assert gate.value("client_connections") == 7
+
+
+def test_what_reached_no_pod_has_no_revision(gate):
+    gate.telemetry.finished(finished(outcome=None, status=429, why=Why.SHED, revision=""))
+
+    labels = {"model": "qwen", "surface": "/v1/completions", "class": "5", "reason": "shed"}
+    assert gate.value("requests_total", **labels, outcome="refused", revision="") == 1
+
+
+def test_revisions_are_told_apart_and_go_with_their_slices(gate):
+    canary = replace(POD, revision="bbbb")
+    for pod in (POD, canary):
+        gate.telemetry.admitted(ask(), pod, 0.0)
+        gate.telemetry.first_token(ask(), pod, 0.1)
+        gate.telemetry.pace(ask(), pod, 4, 0.1)
+        gate.telemetry.finished(finished(revision=pod.revision))
+    assert revisions(gate) == {"aaaa", "bbbb"}
+
+    gate.telemetry.configure(GateConfig.model_validate_json(config_bytes()))
+    assert revisions(gate) == {"aaaa"}
+    assert gate.value("ttft_seconds_count", **SERIES) == 1
+
+    gate.telemetry.finished(finished())
+    gate.telemetry.admitted(ask(), POD, 0.0)
+    assert gate.value("admitted_total", **SERIES) == 2, "what stays is counted on"
+
+
+def revisions(gate):
+    families = list(gate.metrics.registry.collect())
+    labels = [sample.labels for family in families for sample in family.samples]
+    return {told["revision"] for told in labels if told.get("revision")}
+
+
+@pytest.mark.parametrize("slower", [1.1, 1.2])
+@pytest.mark.parametrize("usual", [0.012, 0.025, 0.04, 0.3, 0.7])
+def test_the_buckets_show_a_canary_that_is_a_little_slower(gate, usual, slower):
+    """Half of a spread of 10 % around the usual time is in another bucket than before."""
+    dice = random.Random(1)
+    times = [usual * dice.uniform(0.9, 1.1) for _ in range(1000)]
+    for name in ("inter_token", "ttft"):
+        stable, canary = (getattr(gate.metrics, name).labels("qwen", r) for r in ("a", "b"))
+        for seconds in times:
+            stable.observe(seconds)
+            canary.observe(seconds * slower)
+
+        moved = [abs(a - b) for a, b in zip(stable.counts, canary.counts, strict=True)]
+        assert sum(moved) / 2 > 300, name
 
 
 def test_listeners_hear_of_each_request_that_is_over():
@@ -145,6 +196,6 @@ def test_what_is_told_for_each_token_costs_little(gate):
     asked = ask()
     started = time.perf_counter()
     for _ in range(20_000):
-        gate.telemetry.pace(asked, 1, 0.02)
+        gate.telemetry.pace(asked, POD, 1, 0.02)
 
     assert (time.perf_counter() - started) / 20_000 < 20e-6
