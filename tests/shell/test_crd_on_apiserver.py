@@ -111,7 +111,7 @@ def test_kubectl_shows_an_unplanned_deployment(namespace, deployment):
     short = kubectl("get", "llmd", "-n", namespace).stdout
     wide = kubectl("get", "llm", "-n", namespace, "-o", "wide").stdout
 
-    assert short.split()[:6] == ["NAME", "READY", "MODE", "PODS", "KV-TOKENS", "REASON"]
+    assert short.split()[:7] == ["NAME", "READY", "MODE", "PODS", "KV-TOKENS", "OVERLOAD", "REASON"]
     assert wide.splitlines()[0].split()[-4:] == ["MODEL", "CONCURRENCY", "REVISION", "ADDRESS"]
     assert "Qwen/Qwen3-0.6B" in wide
 

@@ -17,6 +17,10 @@ class ConditionType(StrEnum):
     BUDGET_FITS = "BudgetFits"  # the plan gives every pool at least one request of maxModelLen
     AVAILABLE = "Available"  # each pool has at least one ready pod
     BUDGET_DRIFT = "BudgetDrift"  # engines have another amount of KV than was planned
+    RENDERING_CURRENT = "RenderingCurrent"  # pods are as this version and settings render them
+    METRICS_AVAILABLE = "MetricsAvailable"  # Prometheus tells what the slow loop decides by
+    OVERLOADED = "Overloaded"  # a pool is over a threshold of spec.overload
+    TRAFFIC_SHIFTED = "TrafficShifted"  # another deployment serves a share of the requests
 
 
 Status = Literal["True", "False", "Unknown"]

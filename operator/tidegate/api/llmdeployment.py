@@ -9,6 +9,7 @@ from tidegate.api.engine_spec import BudgetSpec, EngineSpec, KVCacheSpec
 from tidegate.api.gate_spec import GateSpec
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.model_spec import ModelSpec
+from tidegate.api.overload_spec import OverloadSpec
 from tidegate.api.pool_spec import Pools, RolloutSpec
 from tidegate.api.problems import problems as problems  # read from here by whoever reads a document
 from tidegate.api.rules import matches, rule, rules
@@ -20,6 +21,7 @@ GROUP = "tidegate.io"
 VERSION = "v1alpha1"
 KIND = "LLMDeployment"
 PLURAL = "llmdeployments"
+_SHIFTS_TO_ITSELF = "must be another deployment: one cannot shift requests to itself"
 
 
 class LLMDeploymentSpec(Wire):
@@ -41,6 +43,8 @@ class LLMDeploymentSpec(Wire):
     """How many pods, on which nodes."""
     gate: GateSpec = GateSpec()
     """What stands before the engines and admits requests."""
+    overload: OverloadSpec = OverloadSpec()
+    """When the deployment counts as overloaded, and what is done then."""
     rollout: RolloutSpec = RolloutSpec()
     """How the pods of a new revision replace the old ones."""
 
@@ -54,7 +58,16 @@ class LLMDeployment(Wire):
                 "size(self.metadata.name) <= 63 && "
                 + matches("self.metadata.name", text.SERVICE_NAME.pattern),
                 f"metadata.name must have at most 63 characters and {text.SERVICE_NAME.says}",
-            )
+            ),
+            *(
+                rule(
+                    f"!has(self.spec.overload) || !has(self.spec.overload.{block}) || "
+                    f"!has(self.spec.overload.{block}.to) || "
+                    f"self.spec.overload.{block}.to != self.metadata.name",
+                    _SHIFTS_TO_ITSELF,
+                )
+                for block in ("shift", "override")
+            ),
         )
     )
 
@@ -69,6 +82,7 @@ class LLMDeployment(Wire):
         {"name": "Mode", "type": "string", "jsonPath": ".status.mode"},
         {"name": "Pods", "type": "string", "jsonPath": ".status.pods"},
         {"name": "KV-Tokens", "type": "integer", "jsonPath": ".status.kvTokens"},
+        {"name": "Overload", "type": "string", "jsonPath": ".status.overload.summary"},
         {"name": "Reason", "type": "string", "jsonPath": ".status.reason"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Model", "type": "string", "jsonPath": ".spec.model.id", "priority": 1},
@@ -125,6 +139,7 @@ def parse(document: object) -> LLMDeployment:
         parsed = LLMDeployment.model_validate(body, by_alias=True, by_name=False)
     except ValidationError as error:
         raise Invalid(found + problems(error, LLMDeployment)) from error
+    found += _shifts_to_itself(parsed)
     if found:
         raise Invalid(found)
     return parsed
@@ -148,3 +163,12 @@ def _identity_problems(metadata: object) -> list[Problem]:
     except ValidationError as error:
         return problems(error, Identity, ("metadata",))
     return []
+
+
+def _shifts_to_itself(parsed: LLMDeployment) -> list[Problem]:
+    """Check the one rule that needs the name and the spec."""
+    return [
+        Problem(f"spec.overload.{field}", _SHIFTS_TO_ITSELF)
+        for field, target in parsed.spec.overload.targets().items()
+        if target == parsed.metadata.get("name")
+    ]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tidegate.api.conditions import Condition
+from tidegate.api.overload_status import OverloadStatus
 from tidegate.api.wire import Wire
 
 Count = Annotated[int, Field(ge=0)]
@@ -153,7 +154,11 @@ class LLMDeploymentStatus(Wire):
             },
         ),
     ] = []
-    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift."""
+    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift, and of the slow loop
+    MetricsAvailable, Overloaded, TrafficShifted.
+    """
+    overload: OverloadStatus | None = None
+    """What the slow loop has decided; absent without a gate or without Prometheus."""
     plan: Annotated[list[SlicePlan], Field(max_length=48)] = []
     """One entry for each pool and class of node."""
     excluded: Annotated[list[Line], Field(max_length=48)] = []

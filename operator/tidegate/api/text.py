@@ -90,6 +90,11 @@ DURATION = Form(
 WHOLE_SECONDS = Form(
     r"^([0-9]{1,5}(h|m|s))+$", "must be a duration in whole seconds such as 30s or 5m"
 )
+INSTANT = Form(
+    r"^2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})$",
+    "must be a time with its zone such as 2027-01-01T00:00:00Z",
+)
 PERCENTAGE = Form(r"^(0|[1-9][0-9]?|100)%$", "must be a percentage from 0% to 100%, such as 25%")
 QUANTITY = Form(
     r"^\+?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE])?$",
@@ -122,6 +127,7 @@ FORMS: tuple[Form, ...] = (
     REASON,
     DURATION,
     WHOLE_SECONDS,
+    INSTANT,
     PERCENTAGE,
     QUANTITY,
     SIZE,
