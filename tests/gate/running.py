@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tests.gate.doubles import Seats, Told
 from tests.gate.engine import Engine
@@ -121,6 +121,12 @@ class Answer:
         return ["[DONE]" if one == b"[DONE]" else json.loads(one) for one in said]
 
 
+class HasPort(Protocol):
+    """Something on a port of this machine."""
+
+    port: int
+
+
 class Client:
     """A connection to the gate."""
 
@@ -130,7 +136,7 @@ class Client:
 
     @classmethod
     @asynccontextmanager
-    async def to(cls, gate: Gate) -> AsyncIterator[Client]:
+    async def to(cls, gate: HasPort) -> AsyncIterator[Client]:
         reader, writer = await asyncio.open_connection("127.0.0.1", gate.port, limit=2**24)
         try:
             yield cls(reader, writer)
@@ -180,7 +186,7 @@ class Client:
                 return True
 
 
-async def ask(gate: Gate, raw: bytes, seconds: float = PATIENCE_SECONDS) -> Answer:
+async def ask(gate: HasPort, raw: bytes, seconds: float = PATIENCE_SECONDS) -> Answer:
     """Send one request on a connection of its own."""
     async with Client.to(gate) as client:
         client.send(raw)

@@ -5,118 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import socket
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from e2e.double.process import Double, free_port
-from e2e.engine import metrics, pair, tiny_model
-from tests.gate.doubles import Told
-from tests.gate.running import Answer, Client, ask, config, eventually, post
+from e2e.engine import metrics, pair
+from tests.gate.running import Answer, Client, ask, post
+from tests.gate.whole_gate import FLAGS, Gate, gate
 
-from tidegate.api.gate_config import PoolName
-from tidegate.gate.core.admissions import Admissions
-from tidegate.gate.core.choice import Choice
-from tidegate.gate.core.keys import Keys
-from tidegate.gate.core.reading import Reader
 from tidegate.gate.exchange import Outcome, Pod
-from tidegate.gate.wire import server
-
-FLAGS = (
-    *("--served-model-name", "tiny", "--max-model-len", "2048", "--block-size", "32"),
-    *("--kv-cache-memory-bytes", "4M"),
-)
-SLICE = {
-    "revision": "r1",
-    "node_class": "cpu",
-    "kv_blocks": 127,
-    "kv_tokens": 4064,
-    "groups": [{"block_tokens": 32}],
-    "max_num_seqs": 64,
-    "prefill_tokens_per_second": 20000.0,
-}
-
-
-@dataclass
-class Gate:
-    """A gate with its own core."""
-
-    server: server.Server
-    port: int
-    admissions: Admissions
-    told: Told
-
-    def reserved_blocks(self) -> int:
-        return sum(p.reserved_blocks for p in self.admissions.view(0.0, 0.0).pods)
-
-    async def settled(self) -> None:
-        await eventually(lambda: self.server.in_flight == 0)
-        assert self.reserved_blocks() == 0
-
-
-@asynccontextmanager
-async def gate(*engines: tuple[PoolName, Double], **changes: Any) -> AsyncIterator[Gate]:
-    """Run a gate in front of doubles; at its end the ledger must be empty."""
-    pools = dict.fromkeys(pool for pool, _ in engines)
-    told_config = config(
-        max_model_len=2048,
-        services={pool: f"tiny-{pool}" for pool in pools},
-        revisions=[{"name": "r1", "weight": 1}],
-        slices=[{**SLICE, "name": f"tiny-{pool}", "pool": pool} for pool in pools],
-        slo={"time_to_first_token": "2s"},
-        **changes,
-    )
-    loop = asyncio.get_running_loop()
-    admissions = Admissions(jitter=random.Random(0).random, choice=Choice())
-    admissions.configure(told_config, loop.time())
-    for pool in pools:
-        pods = [
-            Pod(f"{pool}-{n}", "127.0.0.1", double.port, pool, "r1", f"tiny-{pool}")
-            for n, (where, double) in enumerate(engines)
-            if where == pool
-        ]
-        admissions.endpoints(pool, pods, loop.time())
-    told = Told()
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setblocking(False)
-    serving = await server.serve(
-        Reader(told_config, Keys()),
-        admissions,
-        lambda: told_config,
-        [listening],
-        told,
-        lambda to, port: (to, port),
-    )
-
-    async def beat() -> None:
-        while True:
-            admissions.tick(loop.time(), time.time())
-            await asyncio.sleep(0.05)
-
-    beating = asyncio.create_task(beat())
-    running = Gate(serving, listening.getsockname()[1], admissions, told)
-    try:
-        yield running
-        await running.settled()
-    finally:
-        beating.cancel()
-        await serving.drain(0)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model.write_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def doubles(model: Path) -> Iterator[tuple[Double, Double]]:
-    with Double(model, *FLAGS) as one, Double(model, *FLAGS) as two:
-        yield one.wait_healthy(), two.wait_healthy()
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +62,9 @@ async def test_answers_are_those_of_the_engine(
     prompt = {"messages": messages} if "chat" in path else {"prompt": "hello there"}
     raw = post(path, stream=streamed, max_tokens=24, temperature=0, ignore_eos=True, **prompt)
     async with gate(*(("unified", one) for one in doubles)) as g:
-        answer = await ask(g, raw)  # type: ignore[arg-type]  # it has a port, too
+        answer = await ask(g, raw)
         await g.settled()
-        plain = await ask(doubles[0], raw)  # type: ignore[arg-type]  # it has a port, too
+        plain = await ask(doubles[0], raw)
     assert (answer.status, answer.is_complete) == (200, True)
     assert text(answer) == text(plain) != ""
     assert g.told.last.usage is not None
@@ -176,7 +74,7 @@ async def test_answers_are_those_of_the_engine(
 
 async def test_a_client_that_leaves_frees_the_engine(doubles: tuple[Double, Double]) -> None:
     async with gate(("unified", doubles[0])) as g:
-        async with Client.to(g) as client:  # type: ignore[arg-type]  # it has a port, too
+        async with Client.to(g) as client:
             client.send(post(stream=True, max_tokens=1900, ignore_eos=True))
             await client.reader.readuntil(b"data:")
             assert await running_on(doubles[0]) == 1
@@ -189,7 +87,7 @@ async def test_a_client_that_leaves_frees_the_engine(doubles: tuple[Double, Doub
 async def test_an_engine_that_is_killed_amid_streams_ends_them_as_broken(model: Path) -> None:
     with Double(model, *FLAGS) as double:
         double.wait_healthy()
-        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]  # a port
+        async with gate(("unified", double)) as g, Client.to(g) as client:
             client.send(post(stream=True, max_tokens=1900, ignore_eos=True))
             await client.reader.readuntil(b"data:")
             double.process.kill()
@@ -204,7 +102,7 @@ async def test_an_engine_that_stops_at_once_ends_streams_as_broken(model: Path) 
     """It answers 200, a usage chunk and `[DONE]`, as if all had been said."""
     with Double(model, *FLAGS) as double:
         double.wait_healthy()
-        async with gate(("unified", double)) as g, Client.to(g) as client:  # type: ignore[arg-type]  # a port
+        async with gate(("unified", double)) as g, Client.to(g) as client:
             client.send(post(stream=True, max_tokens=1900, ignore_eos=True))
             await client.reader.readuntil(b"data:")
             double.process.terminate()
@@ -221,7 +119,7 @@ async def test_the_ledger_is_empty_after_many_requests_of_all_kinds(
     dice = random.Random(1)
 
     async def one(g: Gate) -> int:
-        async with Client.to(g) as client:  # type: ignore[arg-type]  # it has a port, too
+        async with Client.to(g) as client:
             client.send(
                 post(
                     stream=dice.random() < 0.7,
@@ -253,10 +151,10 @@ async def test_a_pair_moves_the_kv_cache_and_says_what_one_engine_says(
     raw = post(prompt=prompt, stream=streamed, max_tokens=16, temperature=0, ignore_eos=True)
     before = await asyncio.to_thread(pair.tokens_by_source, second.url)
     async with gate(("prefill", first), ("decode", second)) as g:
-        answer = await ask(g, raw)  # type: ignore[arg-type]  # it has a port, too
+        answer = await ask(g, raw)
         await g.settled()
         after = await asyncio.to_thread(pair.tokens_by_source, second.url)
-        alone = await ask(first, raw)  # type: ignore[arg-type]  # it has a port, too
+        alone = await ask(first, raw)
     assert text(answer) == text(alone) != ""
     moved = {source: after[source] - before[source] for source in pair.SOURCES}
     assert moved == {"external_kv_transfer": 300, "local_compute": 0, "local_cache_hit": 0}
