@@ -14,6 +14,7 @@ import click
 
 from tidegate import __version__
 from tidegate.cli import streams
+from tidegate.cli.denied import Denied
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {
@@ -109,7 +110,7 @@ def _run(given: list[str]) -> int:
         return WRONG_USAGE
     except click.ClickException as error:
         error.show()
-        return WRONG_USAGE
+        return REFUSED if isinstance(error, Denied) else WRONG_USAGE
     except (Invalid, Refused, Wait) as error:
         if "--debug" in given:
             raise

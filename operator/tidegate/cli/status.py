@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from tidegate.cli import documents, status_read, status_sum, tables
-from tidegate.cli.status_read import Found, Where
+from tidegate.cli.access import Access, access_options
+from tidegate.cli.status_read import Found
 from tidegate.cli.status_sum import PodTotal
 
 NOT_WELL = 1
@@ -26,8 +27,7 @@ _COLUMNS = (
 
 @click.command("status", short_help="Show what the gates of a deployment have reserved.")
 @click.argument("name")
-@click.option("-n", "--namespace", help="Namespace; that of the kubeconfig when absent.")
-@click.option("--context", help="Context of the kubeconfig.")
+@access_options
 @click.option(
     "-o",
     "--output",
@@ -36,17 +36,16 @@ _COLUMNS = (
     default="table",
     show_default=True,
 )
-def command(name: str, namespace: str | None, context: str | None, form: str) -> None:
+def command(
+    name: str, namespace: str | None, context: str | None, kubeconfig: str | None, form: str
+) -> None:
     """Show each pod's KV tokens, reserved and in all, the queue, and the last scrape.
 
     Exits with 1 where the deployment is not there or no gate answers.
 
     Example: kubectl tidegate status qwen3-32b -n chat
     """
-    found = status_read.ask(Where(name, namespace, context))
-    if found is None:
-        click.echo(f"tidegate: there is no LLMDeployment {name}", err=True)
-        raise click.exceptions.Exit(NOT_WELL)
+    found = status_read.ask(Access(namespace, context, kubeconfig), name)
     answer = document(found)
     if form == "table":
         _print(answer, status_sum.pods(found.gates))
