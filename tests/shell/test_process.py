@@ -64,7 +64,7 @@ def test_it_stops_at_once_and_cleanly_when_told(operator, number):
 
 def test_it_tells_of_itself_and_of_what_it_asks(operator, namespace, deployment):
     kubectl("apply", "-f", "-", input=json.dumps(deployment))
-    path = f'tidegate_deployment_ready{{name="qwen",namespace="{namespace}"}} 0.0'
+    path = f'tidegate_deployment_ready{{llmdeployment="qwen",namespace="{namespace}"}} 0.0'
     until(lambda: path in fetch("/metrics")[1])
     _, text = fetch("/metrics")
 

@@ -24,7 +24,7 @@ def deployments(apply):
 
 def of(scraped, metric, deployment):
     """The value of a metric that has one series for each deployment."""
-    place = {"namespace": deployment.namespace, "name": deployment.name}
+    place = {"namespace": deployment.namespace, "llmdeployment": deployment.name}
     (value,) = (
         sample.value
         for family in scraped.families

@@ -7,6 +7,7 @@ takes our own writes at once, so a pass does not act on what it has itself repla
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -51,6 +52,7 @@ class Cache:
         self._selector = selector
         self._objects: dict[Key, Document] = {}
         self._by_deployment: dict[Ref, dict[Key, Document]] = {}
+        self._heard_at = time.monotonic()
         self._at = 0  # the version up to which the server's lists and watches have told all
 
     def all(self) -> Iterable[Document]:
@@ -72,6 +74,10 @@ class Cache:
         """
         if _key(document) in self._objects or version(document) > self._at:
             self._put(document)
+
+    def silence_seconds(self) -> float:
+        """Return how long ago the server was heard last, by a list or on the watch."""
+        return time.monotonic() - self._heard_at
 
     async def run(self, api: ApiServer) -> None:
         """Keep the cache until cancelled; every failure is retried."""
@@ -104,6 +110,7 @@ class Cache:
                 continue
             if status >= 400:
                 raise NoAnswer(f"list: {status}: {message_of(answer)}")
+            self._heard_at = time.monotonic()
             for document in answer["items"]:
                 document.setdefault("kind", self.resource.kind)
                 document.setdefault("apiVersion", self.resource.api_version)
@@ -128,6 +135,7 @@ class Cache:
             **self._query(),
         }
         async for event in api.lines(self.resource.path(), query, _SILENCE_SECONDS):
+            self._heard_at = time.monotonic()
             document = event["object"]
             match event["type"]:
                 case "ADDED" | "MODIFIED":

@@ -57,6 +57,10 @@ class KubernetesCluster:
         """Return every cache, to be run."""
         return [self.deployments, self._nodes, self._pods, *self._owned.values()]
 
+    def silences(self) -> dict[str, float]:
+        """Return the seconds since each watch was heard last, by its resource."""
+        return {cache.resource.plural: cache.silence_seconds() for cache in self.caches()}
+
     def synced(self) -> bool:
         """Say whether every cache has been filled once; before that nothing may be decided."""
         return all(cache.synced.is_set() for cache in self.caches())

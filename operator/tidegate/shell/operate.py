@@ -17,10 +17,12 @@ from tidegate.shell.admission import webhook
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.api_server import ApiServer
 from tidegate.shell.cluster import KubernetesCluster
+from tidegate.shell.cluster_metrics import ClusterMetrics
 from tidegate.shell.deployment_metrics import DeploymentMetrics
 from tidegate.shell.engines import PodEngines
 from tidegate.shell.gates import PodGates
 from tidegate.shell.leadership import Leadership
+from tidegate.shell.restart_metrics import RestartMetrics
 from tidegate.shell.settings import OperatorSettings
 from tidegate.shell.work_queue import WorkQueue
 
@@ -53,6 +55,10 @@ class Operator:
         self._engines = PodEngines()
         self._gates = PodGates()
         self._deployment_metrics = DeploymentMetrics(metrics)
+        self._restart_metrics = RestartMetrics(metrics.registry)
+        metrics.registry.register(
+            ClusterMetrics(self.cluster.deployments.all, self.cluster.silences, self._may_write)
+        )
         self._memory = reconcile.Memory()
         self._webhook = (
             webhook.make(
@@ -176,8 +182,11 @@ class Operator:
         if document is None:
             self._queue.forget(ref)
             self._deployment_metrics.forget(ref)
+            self._restart_metrics.forget(ref)
         else:
             self._deployment_metrics.tell(ref, document.get("status") or {})
+            pods, found = self.cluster.owned("Pod", ref), self._memory.causes.get(ref, {})
+            self._restart_metrics.tell(ref, pods, found)
 
     def _may_write(self) -> bool:
         return not self._settings.leader_election or self._leadership.holds()

@@ -14,7 +14,7 @@ _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskN
 _PASS_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
-_SLICE = ("namespace", "name", "pool", "node_class")
+_SLICE = ("namespace", "llmdeployment", "pool", "node_class")
 
 
 class Metrics:
@@ -43,13 +43,19 @@ class Metrics:
         self.ready = Gauge(
             "tidegate_deployment_ready",
             "1 when the deployment's Ready condition is True, else 0.",
-            ["namespace", "name"],
+            ["namespace", "llmdeployment"],
+            registry=self.registry,
+        )
+        self.rendering_waits = Gauge(
+            "tidegate_deployment_rendering_waits",
+            "1 while pods run as rendered before; a new revision brings what is rendered now.",
+            ["namespace", "llmdeployment"],
             registry=self.registry,
         )
         self.kv_tokens = Gauge(
             "tidegate_deployment_kv_tokens",
             "Tokens that the plan gives to the KV caches of the pods that decode.",
-            ["namespace", "name"],
+            ["namespace", "llmdeployment"],
             registry=self.registry,
         )
         self.measured_kv_tokens = Gauge(

@@ -22,6 +22,11 @@ class AdmissionMetrics:
             registry=registry,
             buckets=_BUCKETS,
         )
+        self.serving = Gauge(
+            "tidegate_webhook_serving",
+            "1 while a review that comes to this replica is answered, else 0.",
+            registry=registry,
+        )
         self.certificate_expires = Gauge(
             "tidegate_webhook_certificate_expiry_timestamp_seconds",
             "When the webhook's certificate ends, in Unix time; 0 while there is none.",

@@ -66,6 +66,7 @@ class Webhook:
             if self._runner is None and self._tls.is_loaded:
                 self._runner = await self._server.start(self._port, self._tls.context)
                 _LOG.info("the webhook serves", extra={"port": self._port})
+            self._metrics.serving.set(self.is_ready())
             await asyncio.sleep(self._look_seconds if self.is_ready() else _RETRY_SECONDS)
 
     async def close(self) -> None:

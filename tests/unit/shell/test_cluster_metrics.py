@@ -1,0 +1,53 @@
+"""What the caches hold of deployments shows as metrics, and goes with them."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tidegate.shell.cluster_metrics import ClusterMetrics
+
+
+def deployment(name="qwen", **parts):
+    return {"metadata": {"namespace": "chat", "name": name}, **parts}
+
+
+def shown(deployments, *, leads=True, silences=None):
+    registry = CollectorRegistry()
+    registry.register(ClusterMetrics(lambda: deployments, lambda: silences or {}, lambda: leads))
+    text = generate_latest(registry).decode()
+    return {line for line in text.splitlines() if not line.startswith("#")}
+
+
+STATUS = {
+    "conditions": [
+        {"type": "Ready", "status": "False", "reason": "PoolUnavailable"},
+        {"type": "BudgetDrift", "status": "Unknown", "reason": "NotMeasured"},
+    ],
+    "pools": [{"name": "decode", "desired": 3, "ready": 2}],
+}
+OF = 'llmdeployment="qwen",namespace="chat"'
+
+
+def test_conditions_pods_and_objectives_show():
+    slo = {"timeToFirstToken": "1500ms", "timePerOutputToken": "50ms"}
+
+    assert shown([deployment(status=STATUS, spec={"slo": slo})]) == {
+        f'tidegate_deployment_condition{{{OF},reason="PoolUnavailable",'
+        'status="False",type="Ready"} 1.0',
+        f'tidegate_deployment_condition{{{OF},reason="NotMeasured",'
+        'status="Unknown",type="BudgetDrift"} 1.0',
+        f'tidegate_pool_desired_pods{{{OF},pool="decode"}} 3.0',
+        f'tidegate_pool_ready_pods{{{OF},pool="decode"}} 2.0',
+        f'tidegate_slo_seconds{{{OF},objective="ttft"}} 1.5',
+        f'tidegate_slo_seconds{{{OF},objective="tpot"}} 0.05',
+    }
+
+
+def test_what_is_not_known_is_absent():
+    slo = {"timeToFirstToken": "soon"}
+
+    assert shown([deployment(), deployment("other", spec={"slo": slo}, status={})]) == set()
+
+
+def test_a_replica_that_does_not_lead_tells_of_its_watches_only():
+    lines = shown([deployment(status=STATUS)], leads=False, silences={"pods": 7.0})
+
+    assert lines == {'tidegate_watch_silence_seconds{resource="pods"} 7.0'}
