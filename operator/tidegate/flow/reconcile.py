@@ -180,7 +180,7 @@ class Work:
                 for name in spec.pools.by_name()
             },
             nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None),
-            rollout.strategy,
+            "Recreate" if rollout.strategy == "Recreate" else "RollingUpdate",
             planned.revision,
         )
 
