@@ -10,8 +10,9 @@ from tidegate.api.gate_spec import GateSpec
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.model_spec import ModelSpec
 from tidegate.api.overload_spec import OverloadSpec
-from tidegate.api.pool_spec import Pools, RolloutSpec
+from tidegate.api.pool_spec import Pools
 from tidegate.api.problems import problems as problems  # read from here by whoever reads a document
+from tidegate.api.rollout_spec import RolloutSpec
 from tidegate.api.rules import matches, rule, rules
 from tidegate.api.wire import DNSLabel, ServiceName, Wire
 from tidegate.api.workload_spec import SLOSpec, WorkloadSpec
@@ -83,6 +84,7 @@ class LLMDeployment(Wire):
         {"name": "Pods", "type": "string", "jsonPath": ".status.pods"},
         {"name": "KV-Tokens", "type": "integer", "jsonPath": ".status.kvTokens"},
         {"name": "Overload", "type": "string", "jsonPath": ".status.overload.summary"},
+        {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.summary"},
         {"name": "Reason", "type": "string", "jsonPath": ".status.reason"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Model", "type": "string", "jsonPath": ".spec.model.id", "priority": 1},

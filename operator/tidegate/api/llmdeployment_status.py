@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tidegate.api.conditions import Condition
 from tidegate.api.overload_status import OverloadStatus
+from tidegate.api.rollout_status import RolloutStatus
 from tidegate.api.wire import Wire
 
 Count = Annotated[int, Field(ge=0)]
@@ -154,11 +155,13 @@ class LLMDeploymentStatus(Wire):
             },
         ),
     ] = []
-    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift, and of the slow loop
-    MetricsAvailable, Overloaded, TrafficShifted.
+    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift, RenderingCurrent, and of the
+    slow loop MetricsAvailable, Overloaded, TrafficShifted.
     """
     overload: OverloadStatus | None = None
     """What the slow loop has decided; absent without a gate or without Prometheus."""
+    rollout: RolloutStatus | None = None
+    """How far the rollout is; absent until there is a plan."""
     plan: Annotated[list[SlicePlan], Field(max_length=48)] = []
     """One entry for each pool and class of node."""
     excluded: Annotated[list[Line], Field(max_length=48)] = []

@@ -1,4 +1,4 @@
-"""`spec.pools` and `spec.rollout`: how many pods, on which nodes, and how they are replaced."""
+"""`spec.pools`: how many pods, and on which nodes."""
 
 from typing import Annotated, Literal
 
@@ -9,12 +9,10 @@ from tidegate.api.rules import rule, rules
 from tidegate.api.unique import unique
 from tidegate.api.wire import (
     DNSName,
-    IntOrPercent,
     LabelKey,
     LabelValue,
     QuantityText,
     Text,
-    WholeSeconds,
     Wire,
     parse_quantity,
 )
@@ -33,7 +31,6 @@ _PINNED_TOO_FEW = (
     "every entry of nodeClasses has replicas, so they must add up to the pool's replicas; "
     "leave one of them out to give it the rest"
 )
-_NO_WAY_TO_ROLL = "maxSurge and maxUnavailable can't both be 0; set one of them to 1 or more"
 
 
 class Toleration(Wire):
@@ -249,37 +246,6 @@ class Pools(Wire):
         return {name: pool for name, pool in named.items() if pool is not None}
 
 
-class RolloutSpec(Wire):
-    """How the pods of a new revision replace the old ones."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(  # with has(): the API server runs it on the empty default, too
-                "!has(self.strategy) || self.strategy == 'Recreate' || "
-                "(self.maxSurge != 0 && self.maxSurge != '0%') || "
-                "(self.maxUnavailable != 0 && self.maxUnavailable != '0%')",
-                _NO_WAY_TO_ROLL,
-            )
-        )
-    )
-
-    strategy: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
-    """Side by side, or all old pods first."""
-    max_surge: IntOrPercent = 1
-    """Pods of a pool above its replicas while a revision rolls out, where GPUs are free."""
-    max_unavailable: IntOrPercent = 1
-    """Ready pods of a pool that may be missing while old ones give way for want of free GPUs."""
-    progress_deadline: WholeSeconds = 3600.0
-    """Time without any progress after which the rollout counts as stalled."""
-
-    @model_validator(mode="after")
-    def _can_roll(self) -> "RolloutSpec":
-        stuck = self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%")
-        if stuck and self.strategy == "RollingUpdate":
-            raise ValueError(_NO_WAY_TO_ROLL)
-        return self
-
-
 __all__ = [
     "NodeClassPin",
     "NodeRequirement",
@@ -287,7 +253,6 @@ __all__ = [
     "Pool",
     "PoolResources",
     "Pools",
-    "RolloutSpec",
     "Text",
     "Toleration",
 ]

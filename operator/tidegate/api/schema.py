@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from tidegate.api import rules, text
+from tidegate.api.wire import Wire
 
 Schema = dict[str, Any]
 
@@ -41,6 +42,8 @@ def _spelled(default: Any, schema: Mapping[str, Any]) -> Any:
     serialization = schema.get("serialization", {})
     if serialization.get("type") == "function-plain":
         return serialization["function"](default)
+    if isinstance(default, list):
+        return [item.wire() if isinstance(item, Wire) else item for item in default]
     return default
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.api.pool_spec import RolloutSpec
+from tidegate.api.rollout_spec import RolloutSpec
 from tidegate.core.causes import Cause
 from tidegate.core.checks import Severity, Verdict
 from tidegate.core.plan import Plan
