@@ -183,6 +183,17 @@ def engine(version: str) -> Engine:
     return _make(package_data.load(f"engines/{nearest}.json"), note)
 
 
+@cache
+def metric_generations(name: str) -> tuple[str, ...]:
+    """Return a metric's name of today, then those by which older versions export it."""
+    rows = [
+        (old, row["now"])
+        for version in versions()
+        for old, row in package_data.load(f"engines/{version}.json")["renamedMetrics"].items()
+    ]
+    return (name, *dict.fromkeys(old for old, now in rows if now == name))
+
+
 def version_of_image(image: str) -> str | None:
     """Return the vLLM version that an image's tag tells; None for a tag that tells none."""
     name = image.split("@")[0].rpartition("/")[2]
