@@ -72,11 +72,14 @@ class Headroom:
     Attributes:
         exists: Whether the deployment is there and has a gate that serves.
         requests_per_second: Requests that it could serve beyond its present load; None: unknown.
+        of_requests_per_second: Requests that come to the one that would shift, to set the former
+            against; None: unknown.
         is_over_exit: Whether one of its signals is over its own `exit`, or unknown.
         shifts_itself: Whether it shifts requests away.
     """
 
     exists: bool
     requests_per_second: float | None = None
+    of_requests_per_second: float | None = None
     is_over_exit: bool = True
     shifts_itself: bool = False
