@@ -23,9 +23,12 @@ _COMMANDS = {
     "explain": "Explain a reason of a condition, or a field of the resource.",
     "gate": "Run a gate: what clients of a deployment connect to.",
     "manifests": "Print what installs the operator in a cluster.",
+    "open": "Let go of every lever.",
     "plan": "Size a resource on each class of GPU node.",
     "render": "Print every object that a resource leads to.",
     "run": "Run the operator.",
+    "shed": "Turn a share of the requests away, for a while.",
+    "shift": "Have another deployment serve a share of the requests, for a while.",
     "status": "Show what the gates of a deployment have reserved.",
 }
 REFUSED = 1

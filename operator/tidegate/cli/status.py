@@ -7,6 +7,7 @@ import click
 
 from tidegate.cli import documents, status_read, status_sum, tables
 from tidegate.cli.access import Access, access_options
+from tidegate.cli.lever_options import form_option, name_argument
 from tidegate.cli.status_read import Found
 from tidegate.cli.status_sum import PodTotal
 
@@ -26,16 +27,9 @@ _COLUMNS = (
 
 
 @click.command("status", short_help="Show what the gates of a deployment have reserved.")
-@click.argument("name")
+@name_argument
 @access_options
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-)
+@form_option
 def command(
     name: str, namespace: str | None, context: str | None, kubeconfig: str | None, form: str
 ) -> None:

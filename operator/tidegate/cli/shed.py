@@ -1,0 +1,37 @@
+"""`tidegate shed`: turn a share of the requests away, for a while."""
+
+import click
+
+from tidegate.cli import lever
+from tidegate.cli.access import Access, access_options
+from tidegate.cli.confirming import Acting
+from tidegate.cli.lever_options import Share, acting_options, lever_options, name_argument
+
+
+@click.command("shed", short_help="Turn a share of the requests away, for a while.")
+@name_argument
+@click.argument("percent", type=Share())
+@lever_options
+@access_options
+@acting_options
+def command(
+    name: str,
+    percent: float,
+    seconds: float,
+    reason: str,
+    namespace: str | None,
+    context: str | None,
+    kubeconfig: str | None,
+    dry_run: bool,
+    yes: bool,
+    form: str,
+) -> None:
+    """Turn PERCENT of the requests away, the lowest class first, whatever the loop decides.
+
+    Streams that run go on. Says first what it will do in numbers, and asks. It lapses by itself.
+
+    Example: kubectl tidegate shed qwen3-32b 30 --for 30m --reason INC-1
+    """
+    pulled = lever.lever_of("Shed", seconds, reason, percent)
+    where = Access(namespace, context, kubeconfig)
+    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form))

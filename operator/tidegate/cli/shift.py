@@ -1,0 +1,44 @@
+"""`tidegate shift`: have another deployment serve a share of the requests, for a while."""
+
+import click
+
+from tidegate.cli import completing, lever
+from tidegate.cli.access import Access, access_options
+from tidegate.cli.confirming import Acting
+from tidegate.cli.lever_options import Share, acting_options, lever_options, name_argument
+
+
+@click.command("shift", short_help="Have another deployment serve a share of the requests.")
+@name_argument
+@click.argument("percent", type=Share())
+@click.option(
+    "--to",
+    required=True,
+    shell_complete=completing.deployments,
+    help="The other deployment, of the same namespace.",
+)
+@lever_options
+@access_options
+@acting_options
+def command(
+    name: str,
+    percent: float,
+    to: str,
+    seconds: float,
+    reason: str,
+    namespace: str | None,
+    context: str | None,
+    kubeconfig: str | None,
+    dry_run: bool,
+    yes: bool,
+    form: str,
+) -> None:
+    """Have another deployment serve PERCENT of the requests, whatever the loop decides.
+
+    Says first how many that are and what room the other has, and asks. It lapses by itself.
+
+    Example: kubectl tidegate shift qwen3-32b 20 --to qwen3-32b-west --for 30m --reason INC-1
+    """
+    pulled = lever.lever_of("Shift", seconds, reason, percent, to)
+    where = Access(namespace, context, kubeconfig)
+    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form))
