@@ -89,6 +89,7 @@ def of_slice(deployment: str, revision: str, entry: SlicePlan) -> SliceConfig:
             "kvTokens": pool.cache_size_tokens,
             "groups": [of_group(group) for group in pool.groups],
             "maxNumSeqs": entry.engine.max_num_seqs,
+            "prefillTokensPerSecond": entry.prefill_tokens_per_second,
         }
     )
 

@@ -7,12 +7,14 @@ replicas over classes remembers what was there before.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.core import landing, pairs, placement, resolve, revision, slice_sizing
 from tidegate.core.budget import shape as shapes
+from tidegate.core.budget import transfer
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.measure import configuration
 from tidegate.core.measure.basis import Basis
@@ -26,6 +28,9 @@ from tidegate.facts.engines import Engine
 __all__ = ["Exclusion", "Mode", "Plan", "SlicePlan", "make"]
 
 Mode = Literal["Unified", "PrefillDecode"]
+
+_USUAL_PROMPT_TOKENS = 2048
+"""A prompt for which the speed of prefill is told; attention slows far longer ones."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,7 @@ def _plan_pool(
         raise _nowhere(name, refusals)
     gpus = pool.tensor_parallel * pool.pipeline_parallel
     shares = _divide(name, pool, found, sized, free_gpus, previous, gpus)
+    speed = cache(partial(transfer.prefill_tokens_per_second, model))  # classes share cards
     slices = []
     for class_name, result in sized.items():
         members = found.by_class[class_name]
@@ -165,6 +171,11 @@ def _plan_pool(
                 because=result.sizing.because,
                 configuration=result.configuration,
                 basis=result.basis,
+                prefill_tokens_per_second=speed(
+                    found.class_of(class_name).gpu,
+                    result.engine.tensor_parallel,
+                    min(_USUAL_PROMPT_TOKENS, result.engine.max_model_len),
+                ),
             )
         )
     excluded = [

@@ -13,7 +13,8 @@ class SlicePlan:
     """One pool on one class of node: `replicas` pods, each of `gpus` GPUs.
 
     `configuration` tells engines that need the same memory; `basis` is what was measured of one and
-    is in the numbers, None where they are estimates.
+    is in the numbers, None where they are estimates. `prefill_tokens_per_second` is an estimate of
+    one pod, None where the card's rate is not known.
     """
 
     pool: str
@@ -26,3 +27,4 @@ class SlicePlan:
     because: tuple[str, ...]
     configuration: str = ""
     basis: Measurement | None = None
+    prefill_tokens_per_second: float | None = None

@@ -1,6 +1,7 @@
 """What gates are told: the plan's numbers, and each revision's share."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,15 @@ def test_a_slice_is_told_with_the_null_block_left_out_and_by_the_name_of_its_pod
     (deployment,) = deployments.of_kind(deployments.rendered(deployments.spec()), "Deployment")
     assert told.name == deployment["metadata"]["name"]
     assert gate_config.decode(deployment["metadata"]["annotations"]).kv_blocks == told.kv_blocks
+
+
+@pytest.mark.parametrize("speed", [None, 15200.0])
+def test_a_slice_is_told_with_the_plans_estimate_of_its_prefill(speed):
+    entry = deployments.slice_plan(deployments.spec(), "unified")
+    told = gate_config.of_slice("qwen", "r1", replace(entry, prefill_tokens_per_second=speed))
+
+    assert told.prefill_tokens_per_second == speed
+    assert ("prefillTokensPerSecond" in told.wire()) is (speed is not None)
 
 
 def test_what_the_user_says_of_the_gate_reaches_it():

@@ -79,6 +79,7 @@ def test_each_class_is_sized_for_itself_and_replicas_follow_the_gpus():
     a100, h100 = made.slices
     assert a100.engine.max_num_batched_tokens == 2048
     assert h100.engine.max_num_batched_tokens == 8192
+    assert 2.5 < h100.prefill_tokens_per_second / a100.prefill_tokens_per_second < 4, "by its rate"
 
 
 def test_a_class_that_is_too_small_is_excluded_and_named_with_its_numbers():
@@ -183,6 +184,8 @@ def test_what_cannot_work_is_refused_with_the_number_and_the_fix(change, reason,
         ({"workload__peakRequestsPerSecond": 12}, False),
         ({"slo": {"timeToFirstToken": "1s"}}, False),
         ({"kvCache__offload": {"cpu": "64Gi"}}, True),
+        ({"engine__enforceEager": False}, False),  # what is absent means the same
+        ({"kvCache__transfer": {}}, False),
     ],
 )
 def test_only_what_shapes_the_pods_makes_a_new_revision(change, restarts):

@@ -6,6 +6,9 @@ from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
 
+_LEAST_STEP_SECONDS = 0.01
+"""What an engine's step with a prompt takes however small the model: launches, sampling, Python."""
+
 
 def transfer_bytes(pool: KVPool, tokens: int) -> int:
     """Return the KV of a prompt, on all GPUs of a pod together; whole blocks move."""
@@ -40,6 +43,19 @@ def prefill_seconds(
     seconds_at_full_rate = operations / (gpu.bf16_flops * tensor_parallel)
     efficiency = bands.term("prefill_efficiency")
     return seconds_at_full_rate / efficiency.high, seconds_at_full_rate / efficiency.low
+
+
+def prefill_tokens_per_second(
+    shape: ModelShape, gpu: Gpu, tensor_parallel: int, tokens: int
+) -> float | None:
+    """Return the speed at which prompts of `tokens` are computed, in the middle of its band.
+
+    In whole tokens: it is an estimate, and a part of objects that people read.
+    """
+    band = prefill_seconds(shape, tokens, gpu, tensor_parallel)
+    if band is None:
+        return None
+    return float(max(1, round(tokens / max(sum(band) / 2, _LEAST_STEP_SECONDS))))
 
 
 def _pairs(mixer: AttentionMixer, tokens: int) -> float:

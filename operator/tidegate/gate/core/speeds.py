@@ -6,6 +6,8 @@ MEMORY_BUSY_SECONDS = 10.0
 """Seconds of prefill that the speed looks back on."""
 ESTIMATE_WEIGHT_SECONDS = 0.5
 """The plan's estimate of the speed weighs as much as so many seconds of prefill."""
+ESTIMATE_WEIGHT_TOKENS = 1024
+"""Nor more than so many tokens: an estimate that is far too high gives way to the first prompts."""
 TELLING_TOKENS = 256
 TELLING_SECONDS = 0.25
 """A stretch of prefill with fewer tokens that is over sooner tells the engine's latency, no speed.
@@ -34,8 +36,8 @@ class PrefillSpeed:
     def guess(self, tokens_per_second: float) -> None:
         """Take the plan's estimate, unless something is known already."""
         if self.per_second is None:
-            self._seconds = ESTIMATE_WEIGHT_SECONDS
-            self._tokens = tokens_per_second * ESTIMATE_WEIGHT_SECONDS
+            self._tokens = min(ESTIMATE_WEIGHT_TOKENS, tokens_per_second * ESTIMATE_WEIGHT_SECONDS)
+            self._seconds = self._tokens / tokens_per_second
             self.per_second = tokens_per_second
 
     def began(self, now: float) -> None:

@@ -54,3 +54,19 @@ def test_an_unknown_rate_or_an_abridged_config_gives_no_estimate(llama_8b, make_
     assert transfer.prefill_seconds(shape.read(llama_8b), 1, make_gpu(bf16_flops=None), 1) is None
     del llama_8b["vocab_size"]
     assert transfer.prefill_seconds(shape.read(llama_8b), 1, make_gpu(), 1) is None
+
+
+def test_the_speed_of_prefill_is_between_the_ends_of_its_band(llama_8b, make_gpu):
+    model = shape.read(llama_8b)
+    fast, slow = transfer.prefill_seconds(model, 2048, make_gpu(), 2)
+    speed = transfer.prefill_tokens_per_second(model, make_gpu(), 2, 2048)
+
+    assert 2048 / slow < speed < 2048 / fast
+    assert transfer.prefill_tokens_per_second(model, make_gpu(bf16_flops=None), 2, 2048) is None
+
+
+def test_no_model_is_so_small_that_a_step_takes_no_time(llama_8b, make_gpu):
+    model = shape.read(llama_8b)
+    speed = transfer.prefill_tokens_per_second(model, make_gpu(bf16_flops=1e30), 1, 2048)
+
+    assert speed == 204_800

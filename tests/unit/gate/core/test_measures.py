@@ -68,6 +68,15 @@ class TestPrefillSpeed:
         speed.guess(1000.0)
         assert speed.per_second == pytest.approx(500, rel=0.02)
 
+    @pytest.mark.parametrize("estimate", [300.0, 5000.0, 1e6, 3e7])
+    def test_a_bad_estimate_gives_way_within_ten_prompts(self, estimate):
+        speed = PrefillSpeed()
+        speed.guess(estimate)
+        speed.began(0.0)
+        for prompt in range(1, 11):
+            speed.reached(1000, prompt / 5)
+        assert speed.per_second == pytest.approx(5000, rel=0.25)
+
 
 class TestTimePerToken:
     def test_is_a_line_over_those_that_run(self):
