@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from tidegate.api import text
 from tidegate.api.problems import problems
@@ -24,6 +24,8 @@ Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(max_length=253, pattern=r"^[a-zA-Z0-9.:-]+$")]
+FilePath = Annotated[str, Field(max_length=512, pattern=r"^/[!-~]+$")]
+
 Registry = Annotated[
     str,
     Field(
@@ -32,6 +34,16 @@ Registry = Annotated[
         r"(:[0-9]+)?(/[a-z0-9._-]+)*$",
     ),
 ]
+
+
+def _moment(value: float) -> float:
+    if not 0.1 <= value <= 600:
+        raise ValueError("must be from 100ms to 10m")
+    return value
+
+
+Moment = Annotated[Seconds, AfterValidator(_moment)]
+"""A length of time that something in a loop may take."""
 
 
 class DeclaredNodeClass(Wire):
@@ -88,9 +100,29 @@ class Webhook(Wire):
     """Name of the two webhook configurations, whose `caBundle` the leader keeps."""
     hosts: Annotated[list[Host], Field(max_length=8)] = []
     """More names and addresses in the certificate, for configurations with a URL."""
-    certificate_folder: Annotated[str, Field(max_length=512, pattern=r"^/[!-~]+$")] | None = None
+    certificate_folder: FilePath | None = None
     """Folder with tls.crt and tls.key that others renew, such as cert-manager, who then keep
     `caBundle`, too. By default the operator makes its own."""
+
+
+class Prometheus(Wire):
+    """Where the slow loop gets its signals from; nothing of it can be said in a resource."""
+
+    url: (
+        Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s/@?#]+(/[^\s@?#]*)?$")] | None
+    ) = None
+    """Address of Prometheus, such as http://prometheus.monitoring:9090, or of what answers in its
+    place. Without one the loop sheds and shifts nothing by itself; levers work all the same."""
+    scrape_interval: Moment = 15.0
+    """How often it scrapes engines and gates: older samples than three of these are not used."""
+    timeout: Moment = 5.0
+    """How long it may take to answer the questions of one tick, all together."""
+    ca_file: FilePath | None = None
+    """File with the certificates that it is trusted by, for https; by default the public ones."""
+    bearer_token_file: FilePath | None = None
+    """File with a token that it is asked with, read anew each time."""
+    tick: Moment = 5.0
+    """How often the loop looks. Shares lapse at the gates when several ticks fail to come."""
 
 
 class OperatorSettings(Wire):
@@ -116,6 +148,8 @@ class OperatorSettings(Wire):
     """BudgetDrift is True where engines have more or less KV than was planned by over this."""
     gate_image: Annotated[str, Field(max_length=512, pattern=text.IMAGE.pattern)] | None = None
     """Image of the gates; by default the operator's own, as its manifest tells it."""
+    prometheus: Prometheus = Prometheus()
+    """Where the slow loop gets its signals from."""
     admission: Admission = Admission()
     """What admission refuses."""
     webhook: Webhook = Webhook()

@@ -1,0 +1,103 @@
+"""The port `Metrics` on a real Prometheus: questions in a thread, so that nothing waits for it."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Mapping
+
+from tidegate.api.reasons import Reason
+from tidegate.core.overload import queries, reading
+from tidegate.core.overload.load import Load, loads
+from tidegate.core.overload.queries import Name
+from tidegate.core.overload.rows import Answer
+from tidegate.core.overload.signal import Signals, Unknown
+from tidegate.flow.ports import Ref
+from tidegate.shell.prometheus.client import Observe, PrometheusClient
+from tidegate.shell.settings import Prometheus
+
+_LOG = logging.getLogger(__name__)
+_GRACE_SECONDS = 1.0
+"""How long the thread may take beyond the time-out: it ends by that itself, as a rule."""
+
+Answers = dict[Name, Answer]
+
+
+class PrometheusMetrics:
+    """Asks one question for each signal, for all deployments, and one round at a time."""
+
+    def __init__(self, url: str, settings: Prometheus, observe: Observe) -> None:
+        self._settings = settings
+        self._client = PrometheusClient(url, settings, observe)
+        self._thread: threading.Thread | None = None
+        self._silence: Unknown | None = None
+        self._loads: Mapping[Ref, Load] = {}
+
+    async def signals(self, now: float) -> Mapping[Ref, Signals]:
+        """Return what is known of every deployment's pools; see the port."""
+        answers = await self._ask()
+        interval = self._settings.scrape_interval
+        self._silence = _silence(answers)
+        self._loads = {Ref(*place): load for place, load in loads(answers["load"], now, interval)}
+        found = reading.signals(answers, now, interval)
+        return {Ref(*place): known for place, known in found.items()}
+
+    def loads(self) -> Mapping[Ref, Load]:
+        """Return what the gates carry, as the last question told it; see the port."""
+        return self._loads
+
+    def why_silent(self) -> Unknown | None:
+        """Return why the last question had no useful answer at all."""
+        return self._silence
+
+    async def _ask(self) -> Answers:
+        """Have a thread ask; what is late is not waited for, and not asked again meanwhile."""
+        if self._thread is not None and self._thread.is_alive():
+            return _all(_late("the question before this one still has no answer"))
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answers] = loop.create_future()
+
+        def work() -> None:
+            answers = self._round()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(_settle, answered, answers)
+
+        # a daemon: a Prometheus that never ends its answer must not keep the process from ending
+        self._thread = threading.Thread(target=work, name="prometheus", daemon=True)
+        self._thread.start()
+        try:
+            async with asyncio.timeout(self._settings.timeout + _GRACE_SECONDS):
+                return await answered
+        except TimeoutError:
+            return _all(_late(f"Prometheus gave no answer within {self._settings.timeout:g} s"))
+
+    def _round(self) -> Answers:
+        try:
+            return self._client.ask(queries.all_of(self._settings.scrape_interval))
+        except Exception:  # a bug, or a case of the libraries' that is not known yet
+            _LOG.exception("asking Prometheus failed")
+            return _all(Unknown(Reason.METRICS_UNREADABLE, "asking failed; see the log"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def _settle(answered: "asyncio.Future[Answers]", answers: Answers) -> None:
+    if not answered.done():
+        answered.set_result(answers)
+
+
+def _late(message: str) -> Unknown:
+    return Unknown(Reason.METRICS_UNREACHABLE, message)
+
+
+def _all(unknown: Unknown) -> Answers:
+    """Return the same as the answer to every question."""
+    return {query.name: unknown for query in queries.all_of(queries.SHORTEST_WINDOW_SECONDS)}
+
+
+def _silence(answers: Answers) -> Unknown | None:
+    """Return why no question had a useful answer; None where one had."""
+    unknown = [answer for answer in answers.values() if isinstance(answer, Unknown)]
+    return unknown[0] if len(unknown) == len(answers) else None
