@@ -1,0 +1,205 @@
+"""Alerts on pools of engines: memory, queues, caches, restarts, and pools that are gone."""
+
+from tidegate.core.monitoring.promql import (
+    DEPLOYMENT,
+    NAME,
+    POD,
+    POOL,
+    engine,
+    gates,
+    most,
+    operators,
+    total,
+)
+from tidegate.core.monitoring.rule import Alert, Group
+
+KV_USAGE = 0.95
+"""Above what the loop sheds at by default (0.9): the levers did not help, or there are none."""
+BACKLOG_SECONDS = 5
+PREEMPTED_SHARE = 0.05
+HIT_RATE_DROP = 0.5
+_WORTH_A_CACHE = 0.2
+_LEAST_PREFIX_TOKENS = 10
+"""Tokens a second below which an hour's hit rate tells nothing."""
+LEDGER_DRIFT = 0.2
+_MINUTE = 60
+
+
+def group() -> Group:
+    """Return the alerts."""
+    return Group(
+        "tidegate.pool",
+        (
+            *(_kv_usage(), _backlog(), _preemptions(), _prefix_hits()),
+            *(_no_endpoints(), _restarts(), _budget_drift(), _pair(), _ledger()),
+        ),
+    )
+
+
+def _kv_usage() -> Alert:
+    return Alert(
+        name="KVUsageHigh",
+        promql=f'tidegate:kv_usage:max{{pool!="prefill"}} > {KV_USAGE}',
+        severity="warning",
+        for_seconds=10 * _MINUTE,
+        keep_seconds=5 * _MINUTE,
+        summary=f"{NAME}: the KV cache of pool {{{{ $labels.pool }}}} is full",
+        description=(
+            "The fullest pod of pool {{ $labels.pool }} has used "
+            "{{ $value | humanizePercentage }} of its KV cache for 10 minutes. Requests wait, or "
+            "are preempted and computed again."
+        ),
+    )
+
+
+def _backlog() -> Alert:
+    return Alert(
+        name="PrefillBacklogHigh",
+        promql=f'tidegate:prefill_backlog:seconds{{pool!="decode"}} > {BACKLOG_SECONDS}',
+        severity="warning",
+        for_seconds=5 * _MINUTE,
+        keep_seconds=5 * _MINUTE,
+        summary=f"{NAME}: prompts wait for pool {{{{ $labels.pool }}}}",
+        description=(
+            "The prompts that wait need {{ $value | humanizeDuration }} of prefill at the pool's "
+            "own speed; every new request waits as long for its first token."
+        ),
+    )
+
+
+def _preemptions() -> Alert:
+    rate = "tidegate:preemptions:rate5m"
+    return Alert(
+        name="PreemptionsHigh",
+        promql=(
+            f"{rate} > {PREEMPTED_SHARE} * tidegate:engine_requests:rate5m "
+            f"and {rate} > 1 / {_MINUTE}"
+        ),
+        severity="warning",
+        for_seconds=10 * _MINUTE,
+        keep_seconds=5 * _MINUTE,
+        summary=f"{NAME}: engines of pool {{{{ $labels.pool }}}} preempt requests",
+        description=(
+            "{{ $value | humanize }} requests a second lose their KV and are computed again, more "
+            f"than {PREEMPTED_SHARE * 100:.0f} % of what the pool serves: gates let in more than "
+            "the KV cache holds, or requests come past the gates."
+        ),
+    )
+
+
+def _prefix_hits() -> Alert:
+    ratio = "tidegate:prefix_cache_hit:ratio_rate1h"
+    return Alert(
+        name="PrefixHitRateDropped",
+        promql=(
+            f"{ratio} < {HIT_RATE_DROP} * ({ratio} offset 1d > {_WORTH_A_CACHE}) "
+            f"and tidegate:prefix_cache_queries:rate1h > {_LEAST_PREFIX_TOKENS}"
+        ),
+        severity="warning",
+        for_seconds=30 * _MINUTE,
+        keep_seconds=10 * _MINUTE,
+        summary=f"{NAME}: prefix caching of pool {{{{ $labels.pool }}}} has lost its worth",
+        description=(
+            "{{ $value | humanizePercentage }} of the prompt tokens of the last hour were in the "
+            "prefix cache, less than half of yesterday's share: prefill has that much more to do."
+        ),
+    )
+
+
+def _no_endpoints() -> Alert:
+    ready, desired = most(POOL, _pods("ready")), most(POOL, _pods("desired"))
+    was_there = f"max by ({POOL}) (max_over_time({_pods('ready')}[6h])) > 0"
+    return Alert(
+        name="NoEndpoints",
+        promql=f"{ready} == 0 and {desired} > 0 and {was_there}",
+        severity="critical",
+        for_seconds=2 * _MINUTE,
+        keep_seconds=2 * _MINUTE,
+        summary=f"{NAME}: pool {{{{ $labels.pool }}}} has no ready pod",
+        description=(
+            "Pool {{ $labels.pool }} had ready pods within six hours and has none now: its "
+            "requests are refused with 503."
+        ),
+    )
+
+
+def _restarts() -> Alert:
+    by = f"{POOL}, cause"
+    count = operators("tidegate_engine_restarts_total")
+    now, before = total(by, count), total(by, f"{count} offset 15m")
+    return Alert(
+        name="EngineRestarts",
+        # not increase(): the first restart of a cause makes the series, from nothing to 1
+        promql=f"{now} - ({before} or {now} * 0) >= 2",
+        severity="warning",
+        for_seconds=0,
+        keep_seconds=10 * _MINUTE,
+        summary=f"{NAME}: engines of pool {{{{ $labels.pool }}}} restart: {{{{ $labels.cause }}}}",
+        description=(
+            "{{ $value }} restarts of engines of pool {{ $labels.pool }} in 15 minutes for "
+            "{{ $labels.cause }}. Each ends the streams of its pod and loads the model anew."
+        ),
+    )
+
+
+def _budget_drift() -> Alert:
+    return Alert(
+        name="BudgetDrift",
+        promql=_condition('type="BudgetDrift", status="True"'),
+        severity="warning",
+        for_seconds=10 * _MINUTE,
+        keep_seconds=0,
+        summary=f"{NAME}: engines have another KV cache than was planned",
+        description=(
+            "Condition BudgetDrift is True for {{ $labels.reason }}: a term of the memory budget "
+            "is off. Gates go by what was measured; the next rollout takes it into the plan."
+        ),
+    )
+
+
+def _pair() -> Alert:
+    return Alert(
+        name="PairIncompatible",
+        promql=_condition('reason="PairIncompatible"'),
+        severity="critical",
+        for_seconds=2 * _MINUTE,
+        keep_seconds=2 * _MINUTE,
+        summary=f"{NAME}: prefill and decode do not work together",
+        description=(
+            "A gate's trial request failed between a prefill and a decode pod that are both "
+            "ready, twice or more: the pair answers nothing, or only some of its requests."
+        ),
+    )
+
+
+def _ledger() -> Alert:
+    reserved = total(POD, gates("tidegate_gate_tokens_reserved"))
+    capacity = total(POD, gates("tidegate_gate_tokens_capacity"))
+    ledger = f"{reserved} / ({capacity} > 0)"
+    usage = most(POD, engine("vllm:kv_cache_usage_perc"))
+    running = total(POD, engine("vllm:num_requests_running"))
+    waiting = total(POD, engine("vllm:num_requests_waiting"))
+    past = f"{usage} - {ledger} > {LEDGER_DRIFT}"
+    leaked = f"({ledger} > {LEDGER_DRIFT}) and {running} == 0 and {waiting} == 0"
+    return Alert(
+        name="GateLedgerDrift",
+        promql=f"{past} or {leaked}",
+        severity="warning",
+        for_seconds=10 * _MINUTE,
+        keep_seconds=5 * _MINUTE,
+        summary=f"{NAME}: ledger and KV cache of pod {{{{ $labels.pod }}}} differ",
+        description=(
+            "The gates' ledger and the KV cache of pod {{ $labels.pod }} differ by "
+            "{{ $value | humanizePercentage }} of its capacity for 10 minutes: requests come past "
+            "the gates, or tokens were never given back."
+        ),
+    )
+
+
+def _pods(which: str) -> str:
+    return operators(f"tidegate_pool_{which}_pods")
+
+
+def _condition(matchers: str) -> str:
+    told = operators("tidegate_deployment_condition", matchers)
+    return f"{most(f'{DEPLOYMENT}, reason', told)} == 1"
