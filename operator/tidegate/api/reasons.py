@@ -17,6 +17,8 @@ class Reason(StrEnum):
     POOLS_AVAILABLE = "PoolsAvailable"
     POOL_UNAVAILABLE = "PoolUnavailable"
     NOT_PLANNED = "NotPlanned"
+    RENDERED_NOW = "RenderedNow"
+    RENDERED_BEFORE = "RenderedBefore"
     GATE_UNAVAILABLE = "GateUnavailable"
     GATE_CONFIG_REFUSED = "GateConfigRefused"
     PAIR_UNTRIED = "PairUntried"

@@ -34,18 +34,22 @@ class Around:
 
     `others` are slices that run and are not the plan's: older revisions, classes that it left.
     `ready` counts ready pods by (pool, revision). `generation` is the resource's.
+    `kept` are slices of the plan that go on with the numbers that they were made with.
     """
 
     generation: int = 0
     others: tuple[SliceConfig, ...] = ()
     ready: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    kept: tuple[SliceConfig, ...] = ()
 
 
 def make(
     namespace: str, name: str, spec: LLMDeploymentSpec, plan: Plan, around: Around
 ) -> GateConfig:
     """Return the configuration of a deployment's gates."""
-    own = [of_slice(name, plan.revision, entry) for entry in plan.slices]
+    kept = {entry.name: entry for entry in around.kept}
+    planned = (of_slice(name, plan.revision, entry) for entry in plan.slices)
+    own = [kept.get(entry.name, entry) for entry in planned]
     slices = own + sorted(around.others, key=lambda entry: entry.name)
     pools = _pools_in_use(tuple(spec.pools.by_name()), around.ready)
     ready = {key: count for key, count in around.ready.items() if key[0] in pools}

@@ -21,7 +21,9 @@ _NOT_SIZING = ("peakRequestsPerSecond",)
 
 def of(spec: LLMDeploymentSpec, model_config: Mapping[str, Any]) -> str:
     """Return the revision: eight hexadecimal digits."""
-    wire = spec.wire()
+    wire = spec.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
+    )  # a field that a later version adds changes no revision before somebody sets it
     pools = {
         name: {key: value for key, value in pool.items() if key not in _NOT_SHAPING}
         for name, pool in wire["pools"].items()
@@ -34,8 +36,8 @@ def of(spec: LLMDeploymentSpec, model_config: Mapping[str, Any]) -> str:
         "model": {k: v for k, v in wire["model"].items() if k not in ("config", "configRef")},
         "config": model_config,
         "engine": engine,
-        "kvCache": wire["kvCache"],
-        "budget": wire["budget"],
+        "kvCache": wire.get("kvCache", {}),
+        "budget": wire.get("budget", {}),
         "workload": _sizing_part(wire.get("workload")),
         "pools": pools,
     }

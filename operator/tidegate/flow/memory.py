@@ -121,7 +121,8 @@ class Memory:
 
     `read_nodes` has each Node's document and what it reads as, `plans` the last plan of each
     deployment; `unchanging` has all that rendering and comparing were given when they last found
-    nothing to write. `heard` is what engines told, by slice, and `kept` what is stored of it, by
+    nothing to write. `waiting` names the slices whose newer rendering waited when a pass last
+    rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by
     namespace; `consulted` has the identity for which that was last asked for. `logs_at` is when
     logs may be fetched again after one could not be (monotonic), `told` what was told in vain.
     """
@@ -134,6 +135,7 @@ class Memory:
     causes: dict[Ref, dict[str, Cause | None]] = field(default_factory=dict)
     plans: dict[Ref, Planned] = field(default_factory=dict)
     unchanging: dict[Ref, Inputs] = field(default_factory=dict)
+    waiting: dict[Ref, tuple[str, ...]] = field(default_factory=dict)
     heard: dict[Ref, dict[SliceKey, Heard]] = field(default_factory=dict)
     gates: dict[Ref, dict[str, HeardGate]] = field(default_factory=dict)
     pairs: dict[Ref, dict[str, TriedPair]] = field(default_factory=dict)
@@ -151,6 +153,7 @@ class Memory:
             self.causes,
             self.plans,
             self.unchanging,
+            self.waiting,
             self.heard,
             self.gates,
             self.pairs,

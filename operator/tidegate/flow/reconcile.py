@@ -16,9 +16,6 @@ from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
-from tidegate.core.render import gate as gate_objects
-from tidegate.core.render import render
-from tidegate.core.render.network import Readers
 from tidegate.core.rollout import decide
 from tidegate.core.rollout.slices import Decision, State, limits
 from tidegate.core.status import Seen, Trouble
@@ -30,6 +27,7 @@ from tidegate.flow import (
     keeping,
     measuring,
     references,
+    rendering,
     seeing,
     slices,
     telling,
@@ -191,20 +189,10 @@ class Work:
         inputs = (snapshot.identity, planned, decision, around, gather.versions(snapshot))
         if self.memory.unchanging.get(snapshot.ref) == inputs:
             return
-        rendered = render.render(
-            render.Owner(snapshot.ref.namespace, snapshot.ref.name, snapshot.uid),
-            spec,
-            planned,
-            slices.scale(snapshot.ref.name, planned, decision),
-            Readers(
-                settings.scraper_namespace_labels,
-                settings.scraper_pod_labels,
-                settings.operator_namespace,
-                settings.operator_pod_labels,
-            ),
-            around,
-            gate_objects.Image(settings.gate_image),
+        rendered, waiting = rendering.render_all(
+            snapshot, spec, planned, decision, around, settings
         )
+        self.memory.waiting[snapshot.ref] = waiting
         held.require_restricted(rendered)
         wanted = changes.find(snapshot, rendered, decision)
         if not wanted:
@@ -248,6 +236,7 @@ class Work:
             drifts=await self._drifts(),
             drift_limit_percent=limit,
             gates=looked.seen,
+            waiting=self.memory.waiting.get(self.snapshot.ref),
         )
 
     async def _drifts(self) -> tuple[Drift, ...]:

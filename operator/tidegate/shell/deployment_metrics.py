@@ -1,8 +1,10 @@
 """The metrics of each deployment, from its status: what is gone from it is gone from them."""
 
+from tidegate.api.conditions import ConditionType
 from tidegate.flow.ports import Document, Ref
 from tidegate.shell.telemetry import Metrics
 
+_RENDERING = str(ConditionType.RENDERING_CURRENT)
 _SliceLabels = tuple[str, str, str, str]
 
 
@@ -18,6 +20,8 @@ class DeploymentMetrics:
         labels = (ref.namespace, ref.name)
         ready = [c["status"] for c in status.get("conditions", ()) if c["type"] == "Ready"]
         self._metrics.ready.labels(*labels).set(ready == ["True"])
+        waiting = [c["status"] for c in status.get("conditions", ()) if c["type"] == _RENDERING]
+        self._metrics.rendering_waits.labels(*labels).set(waiting == ["False"])
         self._metrics.kv_tokens.labels(*labels).set(status.get("kvTokens") or 0)
         measured = {
             (*labels, entry["pool"], entry["nodeClass"]): entry["measured"]
@@ -33,7 +37,8 @@ class DeploymentMetrics:
 
     def forget(self, ref: Ref) -> None:
         """Show a deployment no more."""
-        for gauge in (self._metrics.ready, self._metrics.kv_tokens):
+        metrics = self._metrics
+        for gauge in (metrics.ready, metrics.rendering_waits, metrics.kv_tokens):
             gauge.remove(ref.namespace, ref.name)
         self._hide(self._shown.pop(ref, set()))
 

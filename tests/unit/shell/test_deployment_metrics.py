@@ -28,7 +28,7 @@ def test_each_slice_that_was_measured_shows_and_what_is_gone_shows_no_more():
 
     shown.tell(REF, {"conditions": ready, "kvTokens": 7, "plan": plan})
     h100, a100 = (
-        f'{{name="qwen",namespace="chat",node_class="{card}",pool="decode"}}'
+        f'{{llmdeployment="qwen",namespace="chat",node_class="{card}",pool="decode"}}'
         for card in ("h100", "a100")
     )
     assert lines(metrics) == {
@@ -36,8 +36,9 @@ def test_each_slice_that_was_measured_shows_and_what_is_gone_shows_no_more():
         f"tidegate_budget_drift_ratio{a100} -0.1",
         f"tidegate_measured_kv_tokens{h100} 90.0",
         f"tidegate_measured_kv_tokens{a100} 80.0",
-        'tidegate_deployment_ready{name="qwen",namespace="chat"} 1.0',
-        'tidegate_deployment_kv_tokens{name="qwen",namespace="chat"} 7.0',
+        'tidegate_deployment_ready{llmdeployment="qwen",namespace="chat"} 1.0',
+        'tidegate_deployment_rendering_waits{llmdeployment="qwen",namespace="chat"} 0.0',
+        'tidegate_deployment_kv_tokens{llmdeployment="qwen",namespace="chat"} 7.0',
     }
 
     shown.tell(REF, {"plan": plan[:1]})
@@ -45,6 +46,16 @@ def test_each_slice_that_was_measured_shows_and_what_is_gone_shows_no_more():
 
     shown.forget(REF)
     assert lines(metrics) == set()
+
+
+def test_a_newer_rendering_that_waits_shows_until_it_is_taken_along():
+    metrics = Metrics()
+    shown = DeploymentMetrics(metrics)
+    told = []
+    for status in ("Unknown", "False", "True"):
+        shown.tell(REF, {"conditions": [{"type": "RenderingCurrent", "status": status}]})
+        told += [line for line in lines(metrics) if "rendering_waits" in line]
+    assert [line.rpartition(" ")[2] for line in told] == ["0.0", "1.0", "0.0"]
 
 
 def test_a_deployment_that_was_never_shown_can_be_forgotten():

@@ -29,6 +29,16 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "There is no plan, because the spec or the nodes do not allow one.",
         "Read the Stalled condition.",
     ),
+    Reason.RENDERED_NOW: Explanation(
+        "Pods are as this version of Tidegate, its settings and the nodes lead to.", "Nothing."
+    ),
+    Reason.RENDERED_BEFORE: Explanation(
+        "Pods run as they were rendered when their slice was made. Since then Tidegate was "
+        "upgraded, its settings were changed, or nodes tell other facts, and pods would be "
+        "rendered otherwise. That alone restarts no engine.",
+        "Nothing, or make a new revision when it suits: any change that rolls pods takes it "
+        "along, such as another annotation in `podTemplate`.",
+    ),
     Reason.GATE_UNAVAILABLE: Explanation(
         "The engines may be ready, but no gate answers, so clients reach none of them.",
         "Wait while gates start; the message names what keeps a pod from starting, if anything.",

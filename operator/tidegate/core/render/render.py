@@ -1,7 +1,7 @@
 """Every object that a deployment needs, from its spec, its plan and the replicas of each slice."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ def render(
     readers: Readers | None = None,
     around: Around | None = None,
     gate_image: gate.Image | None = None,
+    slices: Sequence[Document] | None = None,
 ) -> list[Document]:
     """Return the objects of a deployment, in the order in which they are to be applied.
 
@@ -64,6 +65,7 @@ def render(
         readers: Who may read metrics; a Prometheus in any namespace and the operator by default.
         around: What gates are to know beside the plan; nothing else is there by default.
         gate_image: What the gates run.
+        slices: The Deployments of the plan's slices where they are not to be rendered anew.
 
     Raises:
         Refused: Something that the user passes on to the pods may not reach them.
@@ -76,7 +78,7 @@ def render(
     ]
     told = gate_config.make(owner.namespace, owner.name, spec, plan, around or Around())
     documents += gate.objects(spec, told, readers, gate_image or gate.Image())
-    documents += [deployment(owner, spec, plan, entry, scale or {}) for entry in plan.slices]
+    documents += deployments(owner, spec, plan, scale or {}) if slices is None else slices
     return sorted(
         (_owned(owner, document) for document in documents),
         key=lambda document: (_ORDER.index(document["kind"]), document["metadata"]["name"]),
@@ -101,6 +103,15 @@ def _pool_objects(owner: Owner, pool: str, readers: Readers) -> list[Document]:
     kinds = ("service-account", "network-policy", "service", "pod-disruption-budget")
     labels = _common_labels() | names.pool_labels(owner.name, pool)
     return [_labelled(templates.fill(f"{kind}.yaml.j2", values), labels) for kind in kinds]
+
+
+def deployments(owner: Owner, spec: LLMDeploymentSpec, plan: Plan, scale: Scale) -> list[Document]:
+    """Return the Deployments of the plan's slices, without their owner.
+
+    Raises:
+        Refused: Something that the user passes on to the pods may not reach them.
+    """
+    return [deployment(owner, spec, plan, entry, scale) for entry in plan.slices]
 
 
 def deployment(

@@ -34,6 +34,7 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
         _budget_fits(seen),
         _available(seen),
         _budget_drift(seen),
+        _rendering_current(seen),
     ]
 
 
@@ -140,6 +141,22 @@ def _available(seen: Seen) -> Verdict:
         "False",
         Reason.POOL_UNAVAILABLE,
         f"No revision has a ready pod in each pool; ready pods: {counts or 'none'}.",
+    )
+
+
+def _rendering_current(seen: Seen) -> Verdict:
+    kind = ConditionType.RENDERING_CURRENT
+    if seen.waiting is None:
+        return Verdict(kind, "Unknown", Reason.NOT_PLANNED, "Nothing was rendered yet.")
+    if not seen.waiting:
+        return Verdict(kind, "True", Reason.RENDERED_NOW, "Pods are as this Tidegate renders them.")
+    listed = ", ".join(seen.waiting)
+    return Verdict(
+        kind,
+        "False",
+        Reason.RENDERED_BEFORE,
+        f"These slices run as they were rendered when they were made: {listed}. What is rendered "
+        "otherwise today is taken along by the next change that makes a new revision.",
     )
 
 

@@ -35,6 +35,7 @@ class Seen:
 
     `is_serving` says that one revision has a ready pod in each pool. Without a plan or a decision
     there is trouble. Without `gates` there is none before the engines.
+    `waiting` names slices that run as rendered before, None where that is not known.
     """
 
     generation: int
@@ -50,3 +51,4 @@ class Seen:
     drifts: tuple[Drift, ...] = ()
     drift_limit_percent: float = 5.0
     gates: GatesSeen | None = None
+    waiting: tuple[str, ...] | None = None
