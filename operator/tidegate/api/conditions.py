@@ -20,6 +20,9 @@ class ConditionType(StrEnum):
     RENDERING_CURRENT = "RenderingCurrent"  # pods are as this version and settings render them
     METRICS_AVAILABLE = "MetricsAvailable"  # Prometheus tells what the slow loop decides by
     OVERLOADED = "Overloaded"  # a pool is over a threshold of spec.overload
+    PROMOTED = "Promoted"  # the spec's revision has all requests, and nothing else is left
+    CANARY_HEALTHY = "CanaryHealthy"  # the last look found nothing worse than the bounds allow
+    PROGRESSING = "Progressing"  # the rollout goes on by itself
     TRAFFIC_SHIFTED = "TrafficShifted"  # another deployment serves a share of the requests
 
 

@@ -38,6 +38,15 @@ class Reason(StrEnum):
     METRICS_STALE = "MetricsStale"
     METRICS_AMBIGUOUS = "MetricsAmbiguous"
     METRICS_NOT_A_NUMBER = "MetricsNotANumber"
+    # the rollout
+    PROMOTED = "Promoted"
+    PROMOTING = "Promoting"
+    CANARY_RUNNING = "CanaryRunning"
+    CANARY_INCONCLUSIVE = "CanaryInconclusive"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    ROLLOUT_ABORTED = "RolloutAborted"
+    NO_CANARY = "NoCanary"
+    CANARY_IMPOSSIBLE = "CanaryImpossible"
     # the plan beside what engines tell
     AS_PLANNED = "AsPlanned"
     NOT_MEASURED = "NotMeasured"

@@ -10,6 +10,7 @@ from tidegate.api.explanations import (
     overload,
     plan,
     pods,
+    rollout,
     spec,
     standing,
 )
@@ -19,6 +20,7 @@ from tidegate.api.reasons import Reason
 EXPLANATIONS: dict[Reason, Explanation] = {
     **standing.EXPLANATIONS,
     **overload.EXPLANATIONS,
+    **rollout.EXPLANATIONS,
     **measured.EXPLANATIONS,
     **spec.EXPLANATIONS,
     **plan.EXPLANATIONS,

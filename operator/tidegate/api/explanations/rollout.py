@@ -1,0 +1,41 @@
+"""Explanations of the reasons about a rollout."""
+
+from tidegate.api.explanations.explanation import Explanation
+from tidegate.api.reasons import Reason
+
+EXPLANATIONS: dict[Reason, Explanation] = {
+    Reason.PROMOTED: Explanation(
+        "The spec's revision has all requests, and no pod of another one is left.", "Nothing."
+    ),
+    Reason.PROMOTING: Explanation(
+        "A new revision replaces all others, within `maxSurge` and `maxUnavailable`: it has passed "
+        "every step, or there was nothing to compare it with.",
+        "Wait; the message says why it is taken.",
+    ),
+    Reason.CANARY_RUNNING: Explanation(
+        "A new revision has a share of the requests and is judged by what users feel.",
+        "Wait; `kubectl tidegate status NAME` shows the canary beside the stable revision.",
+    ),
+    Reason.CANARY_INCONCLUSIVE: Explanation(
+        "The step's deadline passed without a verdict: no traffic, too few requests, no data from "
+        "Prometheus, or no room for the canary's pods. It goes on by itself once there is one.",
+        "Do what the message says: send traffic or mend the metrics, or decide yourself with "
+        "`kubectl tidegate promote NAME` or `abort NAME`.",
+    ),
+    Reason.ROLLOUT_PAUSED: Explanation(
+        "`spec.rollout.paused` is set: the rollout stays at its step. A failure still takes it "
+        "back.",
+        "`kubectl tidegate resume NAME`.",
+    ),
+    Reason.ROLLOUT_ABORTED: Explanation(
+        "A new revision was taken back, by its metrics, by its pods or by command. The stable one "
+        "serves, and the failed one is not tried again by itself.",
+        "Read the message, change the spec, or say `kubectl tidegate retry NAME`.",
+    ),
+    Reason.NO_CANARY: Explanation("No revision is being tried.", "Nothing."),
+    Reason.CANARY_IMPOSSIBLE: Explanation(
+        "The spec asks for a canary that can never run: without a gate there are no weights, and "
+        "beside a single replica there is no place for it within `gpuBudget`.",
+        "Turn the gate on, raise `gpuBudget` or `replicas`, or set `strategy` to RollingUpdate.",
+    ),
+}

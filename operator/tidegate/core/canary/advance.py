@@ -1,0 +1,206 @@
+"""From one state to the next: what is wanted, then what a person says, then clock and metrics.
+
+Level-based: the same state and sight lead to the same next state, whatever was before, and a
+state that was reached stays until something changes. Deadlines are looked at before verdicts.
+"""
+
+from dataclasses import replace
+
+from tidegate.core.analysis.evidence import Verdict
+from tidegate.core.canary import steps
+from tidegate.core.canary.seen import Seen
+from tidegate.core.canary.state import MOST_FAILED, Failed, Phase, State
+
+STABLE_DOWN_SECONDS = 120.0
+"""How long no stable pod can serve before a canary that can is taken without further steps: longer
+than a restart of a container, shorter than anybody would wait for the fix that it may be."""
+
+
+def advance(state: State | None, seen: Seen) -> State:
+    """Return the next state; None is that of a deployment without any.
+
+    Nothing of it may be acted upon before it is stored: it is what a restart goes on from.
+    """
+    if state is None:
+        return _first(seen)
+    state = _follow(state, seen)
+    state = _obey(state, seen)
+    match state.phase:
+        case Phase.CANARY:
+            return _try(_paused(state, seen), seen)
+        case Phase.PROMOTING:
+            return _promote(state, seen)
+        case Phase.ABORTING:
+            return _abort(state, seen)
+        case _:
+            return state
+
+
+def _first(seen: Seen) -> State:
+    """Return the state of a deployment that has none: new, or of a version without canaries.
+
+    What runs there is stable, unless the wanted revision has pods: then its rollout goes on.
+    """
+    older = {name: pods for name, pods in seen.pods.items() if name != seen.wanted and pods.live}
+    if not older:
+        return State(Phase.SETTLED, seen.wanted, seen.now)
+    best = max(older, key=lambda name: (older[name].can_serve, older[name].answering, name))
+    before = State(Phase.SETTLED, best, seen.now)
+    if seen.of(seen.wanted).live:
+        return before.in_phase(Phase.PROMOTING, seen.now, "it was under way", seen.wanted)
+    return _begin(before, seen)
+
+
+# what the spec wants
+
+
+def _follow(state: State, seen: Seen) -> State:
+    """Follow the spec: another revision ends what is under way, whatever it is."""
+    if seen.wanted == state.canary or (state.canary is None and seen.wanted == state.stable):
+        return state
+    if seen.wanted == state.stable:
+        went = f"the spec is revision {state.stable} again"
+        return state.in_phase(Phase.SETTLED, seen.now, went, None)
+    return _begin(_grounded(state, seen), seen)
+
+
+def _grounded(state: State, seen: Seen) -> State:
+    """Return the state with the revision that a new one is to be compared with.
+
+    In the middle of a promotion that is the one that has more pods that serve: the former one may
+    be down to its last.
+    """
+    promoted = seen.of(state.canary)
+    if state.phase is not Phase.PROMOTING or state.canary is None or not promoted.can_serve:
+        return state
+    is_stronger = promoted.answering >= seen.of(state.stable).answering
+    return replace(state, stable=state.canary) if state.is_judged or is_stronger else state
+
+
+def _begin(state: State, seen: Seen) -> State:
+    """Begin to roll out the wanted revision."""
+    wanted, now = seen.wanted, seen.now
+    fresh = replace(state, stretch=1, step=0, is_judged=False)
+    if seen.policy.strategy != "Canary":
+        return fresh.in_phase(Phase.PROMOTING, now, f"rolled out as {seen.policy.strategy}", wanted)
+    failed = state.failure_of(wanted)
+    if failed is not None:
+        return fresh.in_phase(Phase.ABORTED, now, f"it was tried before: {failed.because}", wanted)
+    because = _why_not_compared(state, seen)
+    if because:
+        return fresh.in_phase(Phase.PROMOTING, now, because, wanted)
+    return State(
+        Phase.CANARY, state.stable, now, canary=wanted, failed=state.failed, token=state.token
+    )
+
+
+def _why_not_compared(state: State, seen: Seen) -> str:
+    """Return why a canary makes no sense here, empty where it does."""
+    stable = seen.of(state.stable)
+    if not stable.can_serve:
+        return f"taken without an analysis: revision {state.stable} serves nobody"
+    if stable.pools != frozenset(name for name, pool in seen.pools.items() if pool.replicas):
+        return "taken without an analysis: gates serve by one mode of pools at a time"
+    return ""
+
+
+# what a person says
+
+
+def _obey(state: State, seen: Seen) -> State:
+    """Carry out a command, once, if it is of the revision that is rolled out."""
+    command = seen.policy.command
+    if command is None or command.token == state.token or command.revision != state.canary:
+        return state
+    said = replace(state, token=command.token)
+    if command.action == "Promote" and state.phase is not Phase.PROMOTING:
+        kept = tuple(entry for entry in state.failed if entry.revision != state.canary)
+        said = replace(said, failed=kept)
+        return said.in_phase(Phase.PROMOTING, seen.now, "promoted by command", state.canary)
+    can_go_back = bool(seen.of(state.stable).pools)
+    if command.action == "Abort" and state.phase in (Phase.CANARY, Phase.PROMOTING) and can_go_back:
+        return take_back(said, seen.now, "aborted by command")
+    if command.action == "Retry" and state.phase in (Phase.ABORTING, Phase.ABORTED):
+        kept = tuple(entry for entry in state.failed if entry.revision != state.canary)
+        again = _begin(replace(said, failed=kept), seen)
+        return replace(again, stretch=state.stretch + 1)
+    return said
+
+
+def _paused(state: State, seen: Seen) -> State:
+    """Stop the clocks of the step while it is paused."""
+    if seen.policy.is_paused:
+        return state if state.paused_since is not None else replace(state, paused_since=seen.now)
+    if state.paused_since is None:
+        return state
+    held = max(0.0, seen.now - state.paused_since)
+    ready = None if state.ready_since is None else state.ready_since + held
+    return replace(state, since=state.since + held, ready_since=ready, paused_since=None)
+
+
+# what clock, pods and metrics say
+
+
+def _try(state: State, seen: Seen) -> State:
+    """Go on with a canary: take it, take it back, go to the next step, or stay."""
+    state = _with_stable(state, seen)
+    state = steps.with_pods(state, seen)
+    if _is_needed(state, seen):
+        because = f"taken without further steps: revision {state.stable} serves nobody"
+        return state.in_phase(Phase.PROMOTING, seen.now, because, state.canary)
+    late = steps.lateness(state, seen)
+    if late is not None:
+        if late.is_failure or seen.policy.aborts_when_inconclusive:
+            return take_back(state, seen.now, late.because)
+        if state.doubtful_since is None:
+            state = replace(state, doubtful_since=seen.now, because=late.because)
+    state, verdict = steps.with_look(state, seen)
+    if verdict is Verdict.FAIL:
+        return take_back(state, seen.now, state.because)
+    if seen.policy.is_paused or not steps.has_passed(state, seen, verdict):
+        return state
+    if state.step + 1 < len(seen.policy.steps):
+        return replace(state.at_step(state.step + 1, seen.now), because="")
+    done = replace(state, is_judged=True)
+    return done.in_phase(Phase.PROMOTING, seen.now, "every step has passed", state.canary)
+
+
+def _with_stable(state: State, seen: Seen) -> State:
+    if seen.of(state.stable).can_serve:
+        return replace(state, stable_down_since=None)
+    if state.stable_down_since is None:
+        return replace(state, stable_down_since=seen.now)
+    return state
+
+
+def _is_needed(state: State, seen: Seen) -> bool:
+    """Say whether the canary alone serves, and has for too long to wait for a verdict."""
+    down = state.stable_down_since
+    is_gone = down is not None and seen.now - down >= STABLE_DOWN_SECONDS
+    return is_gone and seen.of(state.canary).can_serve
+
+
+def _promote(state: State, seen: Seen) -> State:
+    """Say that a promotion is over when nothing else is left and nothing is missing."""
+    others = any(pods.live for name, pods in seen.pods.items() if name != state.canary)
+    if others or not seen.of(state.canary).has(seen.full):
+        return state
+    assert state.canary is not None, "what is promoted has a name"
+    done = replace(state, stable=state.canary)
+    return done.in_phase(Phase.SETTLED, seen.now, "", None)
+
+
+def _abort(state: State, seen: Seen) -> State:
+    """Say that an abort is over: stable is at strength, or its deadline has passed."""
+    waited = seen.now - state.since
+    if seen.of(state.stable).has(seen.full) or waited > seen.policy.deadline_seconds:
+        return state.in_phase(Phase.ABORTED, seen.now, state.because, state.canary)
+    return state
+
+
+def take_back(state: State, now: float, because: str) -> State:
+    """Return the state in which the canary is taken back, and remembered as failed."""
+    assert state.canary is not None, "only a canary is taken back"
+    others = tuple(entry for entry in state.failed if entry.revision != state.canary)
+    kept = (*others, Failed(state.canary, now, because))[-MOST_FAILED:]
+    return replace(state, failed=kept).in_phase(Phase.ABORTING, now, because, state.canary)

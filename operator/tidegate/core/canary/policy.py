@@ -1,0 +1,106 @@
+"""What the spec wants of a rollout, with its defaults resolved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.rollout_spec import CommandAction, RolloutSpec, Strategy
+
+_LEAST_LOOK_SECONDS = 15.0
+_LOOKS_IN_A_STEP = 20.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its weight in thousandths, how long it lasts at least, and whether it is judged."""
+
+    weight: int
+    seconds: float
+    is_judged: bool
+
+    @property
+    def look_seconds(self) -> float:
+        """How long to wait between two looks: looks cost a query each and no statistical power."""
+        return max(_LEAST_LOOK_SECONDS, self.seconds / _LOOKS_IN_A_STEP)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a person says of one revision."""
+
+    action: CommandAction
+    revision: str
+    token: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The wishes; weights in thousandths, times in seconds."""
+
+    strategy: Strategy
+    steps: tuple[Step, ...]
+    deadline_seconds: float
+    warm_up_seconds: float
+    aborts_when_inconclusive: bool
+    keep_failed_seconds: float
+    is_paused: bool = False
+    command: Command | None = None
+
+
+def of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Policy:
+    """Return the policy of a spec; `can_judge` says that the operator has a Prometheus."""
+    rollout = spec.rollout
+    given = rollout.command
+    return Policy(
+        strategy=strategy_of(spec, can_judge=can_judge),
+        steps=tuple(
+            Step(step.weight * 10, step.seconds, step.analysis is not None)
+            for step in rollout.steps
+        ),
+        deadline_seconds=rollout.deadline,
+        warm_up_seconds=rollout.warm_up,
+        aborts_when_inconclusive=rollout.on_inconclusive == "Abort",
+        keep_failed_seconds=rollout.keep_failed_for,
+        is_paused=rollout.paused,
+        command=Command(given.action, given.revision, given.token) if given else None,
+    )
+
+
+def strategy_of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Strategy:
+    """Return how old pods are replaced.
+
+    Weights need a gate, so without one a canary is a rolling update. Where nothing is said, a
+    canary must also be judged by somebody, and find room without a free GPU: by one old pod of
+    each pool that gives way while another one serves.
+    """
+    said = spec.rollout.strategy
+    if said == "Recreate":
+        return said
+    if not spec.gate.enabled:
+        return "RollingUpdate"
+    if said is not None:
+        return said
+    has_room = all(pool.replicas >= 2 for pool in spec.pools.by_name().values())
+    return "Canary" if can_judge and has_room else "RollingUpdate"
+
+
+def extra_pods(
+    rollout: RolloutSpec, gpus: Mapping[str, int], surge: Mapping[str, int]
+) -> dict[str, int]:
+    """Return by pool the pods that a rollout may have above the replicas.
+
+    Args:
+        rollout: The spec's part; without `gpuBudget` it is `maxSurge` of each pool.
+        gpus: GPUs of one pod by pool.
+        surge: Pods that `maxSurge` allows, by pool.
+    """
+    left = rollout.gpu_budget
+    if left is None:
+        return dict(surge)
+    extra = dict.fromkeys(gpus, 0)
+    while affordable := [pool for pool in extra if 0 < gpus[pool] <= left]:
+        # the pool that has fewest so far: half a pair serves nobody
+        pool = min(affordable, key=lambda name: (extra[name], -gpus[name], name))
+        extra[pool] += 1
+        left -= gpus[pool]
+    return extra

@@ -1,0 +1,90 @@
+"""What a rollout is decided by: the pods that are there, and what was learned of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.core.analysis.evidence import Judgement
+from tidegate.core.canary.policy import Policy
+from tidegate.core.rollout.board import PAIR
+
+
+@dataclass(frozen=True)
+class PoolSize:
+    """A pool of the spec: its replicas, and how many pods a rollout may have above them.
+
+    `extra` is what the spec allows and the nodes have room for.
+    """
+
+    replicas: int
+    extra: int = 0
+
+
+@dataclass(frozen=True)
+class RevisionPods:
+    """The pods of a revision, by pool: asked for, and ready. `live` counts all that are there."""
+
+    asked: Mapping[str, int] = field(default_factory=dict)
+    ready: Mapping[str, int] = field(default_factory=dict)
+    live: int = 0
+
+    @property
+    def can_serve(self) -> bool:
+        """Say whether it has a ready pod in each pool that a request needs."""
+        ready = {pool for pool, count in self.ready.items() if count}
+        return "unified" in ready or ready >= PAIR
+
+    @property
+    def answering(self) -> int:
+        """Ready pods that write answers; those of a pair need one that reads prompts."""
+        decode = self.ready.get("decode", 0) if self.ready.get("prefill") else 0
+        return self.ready.get("unified", 0) + decode
+
+    @property
+    def pools(self) -> frozenset[str]:
+        """The pools that it has pods in."""
+        return frozenset(pool for pool, count in self.asked.items() if count)
+
+    def has(self, pods: Mapping[str, int]) -> bool:
+        """Say whether at least so many are ready in each pool."""
+        return all(self.ready.get(pool, 0) >= count for pool, count in pods.items())
+
+
+@dataclass(frozen=True)
+class Look:
+    """What metrics said: requests of the canary so far, and the verdict once it is judged."""
+
+    requests: float | None
+    judgement: Judgement | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything that the next state depends on beside the last one.
+
+    `wanted` is the revision that the spec asks for. `trouble` says why the canary's pods do not
+    get ready, `is_blocked` that they find no room. `look` is None where nobody has looked.
+    """
+
+    now: float
+    wanted: str
+    policy: Policy
+    pools: Mapping[str, PoolSize]
+    pods: Mapping[str, RevisionPods]
+    trouble: str = ""
+    is_blocked: bool = False
+    look: Look | None = None
+
+    def of(self, revision: str | None) -> RevisionPods:
+        """Return the pods of a revision; none where there are none."""
+        return self.pods.get(revision or "", RevisionPods())
+
+    @property
+    def full(self) -> dict[str, int]:
+        """All replicas, by pool."""
+        return {name: pool.replicas for name, pool in self.pools.items()}
+
+    @property
+    def answering_replicas(self) -> int:
+        """Replicas of the pools that write answers."""
+        return sum(count for name, count in self.full.items() if name != "prefill")

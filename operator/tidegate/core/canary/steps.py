@@ -1,0 +1,129 @@
+"""One step of a canary: its pods, its deadline, its looks, and whether it has passed."""
+
+from dataclasses import dataclass, replace
+
+from tidegate.core.analysis.evidence import Verdict
+from tidegate.core.canary import targets
+from tidegate.core.canary.policy import Step
+from tidegate.core.canary.seen import Seen
+from tidegate.core.canary.state import Phase, State
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """A step that took too long; `is_failure` when the canary itself is why."""
+
+    because: str
+    is_failure: bool
+
+
+def current(state: State, seen: Seen) -> Step:
+    """Return the step that a canary is at; a spec that was cut short counts with its last."""
+    return seen.policy.steps[min(state.step, len(seen.policy.steps) - 1)]
+
+
+def with_pods(state: State, seen: Seen) -> State:
+    """Note when the step's pods were all ready: its weight and its time begin then."""
+    if state.ready_since is None and seen.of(state.canary).has(targets.of_step(state, seen)):
+        return replace(state, ready_since=seen.now)
+    return state
+
+
+def lateness(state: State, seen: Seen) -> Lateness | None:
+    """Return why the step took longer than its deadline allows, None while it has not."""
+    if state.paused_since is not None:
+        return None
+    step, policy = current(state, seen), seen.policy
+    allowed = step.seconds + policy.warm_up_seconds + policy.deadline_seconds
+    if seen.now - state.since <= allowed:
+        return None
+    within = f"step {state.step + 1} took longer than {allowed:.0f} s"
+    if state.ready_since is None:
+        return Lateness(_missing(within, seen), is_failure=not seen.is_blocked)
+    if not _is_there(state, seen):
+        return Lateness(_missing(within, seen), is_failure=False)
+    if not step.is_judged:
+        return None
+    if state.judged_since is None:
+        return Lateness(f"{within}: no request reached revision {state.canary}", is_failure=False)
+    return Lateness(f"{within}, and too little is known for a verdict", is_failure=False)
+
+
+def _is_there(state: State, seen: Seen) -> bool:
+    return seen.of(state.canary).has(targets.of_step(state, seen))
+
+
+def _missing(within: str, seen: Seen) -> str:
+    if seen.is_blocked:
+        return f"{within}: its pods found no room; free GPUs, raise gpuBudget, or promote"
+    return f"{within}: its pods are not ready" + (f": {seen.trouble}" if seen.trouble else "")
+
+
+def wants_look(state: State, seen: Seen) -> bool:
+    """Say whether metrics are to be looked at now."""
+    if state.phase is not Phase.CANARY or state.ready_since is None:
+        return False
+    step = current(state, seen)
+    if not step.is_judged or seen.now < warm_at(state, seen):
+        return False
+    return state.looked_at is None or seen.now - state.looked_at >= step.look_seconds
+
+
+def warm_at(state: State, seen: Seen) -> float:
+    """Return from when on requests count: after the warm-up of the first step's pods."""
+    if state.evidence_since is not None:
+        return state.evidence_since
+    return (state.ready_since or seen.now) + seen.policy.warm_up_seconds
+
+
+def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
+    """Note a look, if there was one; return also what it is worth.
+
+    The first requests begin the analysis. A good verdict without new requests is worth nothing:
+    what was good before traffic ended does not say how it is now.
+    """
+    look = seen.look
+    if look is None:
+        return state, None
+    state = replace(state, looked_at=seen.now)
+    if look.requests is None:
+        verdict = Verdict.ERROR if look.trouble else Verdict.INCONCLUSIVE
+        return _counted(state, verdict, look.trouble), verdict
+    is_asked = int(look.requests) > state.requests
+    if state.evidence_since is None and is_asked:
+        state = replace(state, evidence_since=warm_at(state, seen))
+    if state.judged_since is None and is_asked:
+        state = replace(state, judged_since=seen.now)
+    verdict = look.judgement.verdict if look.judgement else Verdict.INCONCLUSIVE
+    if verdict is Verdict.PASS and not is_asked:
+        verdict = Verdict.INCONCLUSIVE
+    state = replace(state, requests=int(look.requests))
+    message = look.judgement.message if look.judgement else "no request yet"
+    return _counted(state, verdict, message), verdict
+
+
+def _counted(state: State, verdict: Verdict, message: str) -> State:
+    was = state.verdicts
+    match verdict:
+        case Verdict.PASS:
+            state = replace(state, doubtful_since=None)
+            now = replace(was, passed=was.passed + 1)
+        case Verdict.ERROR:
+            now = replace(was, errors=was.errors + 1)
+        case _:
+            now = replace(was, inconclusive=was.inconclusive + 1)
+    return replace(state, verdicts=now, because=message or state.because)
+
+
+def has_passed(state: State, seen: Seen, verdict: Verdict | None) -> bool:
+    """Say whether the step is over: its time has passed, and the verdict of just now is Pass.
+
+    Its pods must be there still: a canary that lost them has proved nothing.
+    """
+    step = current(state, seen)
+    if state.ready_since is None or not _is_there(state, seen):
+        return False
+    if not step.is_judged:
+        return seen.now - state.ready_since >= step.seconds
+    began = state.judged_since
+    return verdict is Verdict.PASS and began is not None and seen.now - began >= step.seconds

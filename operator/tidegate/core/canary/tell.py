@@ -1,0 +1,126 @@
+"""What is said of a rollout: one line, three conditions, an Event for each transition."""
+
+from dataclasses import dataclass
+
+from tidegate.api.conditions import ConditionType, Status
+from tidegate.api.reasons import Reason
+from tidegate.core.canary.policy import Policy
+from tidegate.core.canary.state import Phase, State
+from tidegate.core.status.conditions import Verdict
+
+
+@dataclass(frozen=True)
+class Said:
+    """Something worth an Event; a warning where somebody should look."""
+
+    reason: Reason
+    message: str
+    is_warning: bool = False
+
+
+def summary(state: State, policy: Policy) -> str:
+    """Return where it stands, in a few words: `2/3 25%`, `Aborted: ...`."""
+    match state.phase:
+        case Phase.SETTLED:
+            return "Settled"
+        case Phase.PROMOTING:
+            return "Promoting"
+        case Phase.ABORTING | Phase.ABORTED:
+            return f"{state.phase.value}: {state.because}"
+    step = f"{_at(state, policy)} {weight_percent(state, policy)}%"
+    if state.paused_since is not None:
+        return f"{step} paused"
+    return f"{step} inconclusive" if state.doubtful_since is not None else step
+
+
+def weight_percent(state: State, policy: Policy) -> int:
+    """Return the canary's weight in percent; 0 until the pods of the first step are ready."""
+    index = min(state.step, len(policy.steps) - 1) - (state.ready_since is None)
+    return policy.steps[index].weight // 10 if index >= 0 else 0
+
+
+def _at(state: State, policy: Policy) -> str:
+    return f"{min(state.step + 1, len(policy.steps))}/{len(policy.steps)}"
+
+
+def message(state: State, policy: Policy) -> str:
+    """Return where it stands in a sentence, with what to do where somebody must."""
+    canary, stable = state.canary, state.stable
+    match state.phase:
+        case Phase.SETTLED:
+            return f"Revision {stable} has all requests."
+        case Phase.PROMOTING:
+            why = f" ({state.because})" if state.because else ""
+            return f"Revision {canary} replaces all others{why}."
+        case Phase.ABORTING | Phase.ABORTED:
+            return (
+                f"Revision {canary} was taken back: {state.because}. Revision {stable} serves; "
+                "change the spec, or retry."
+            )
+    at = f"Revision {canary} is at step {_at(state, policy)}"
+    if state.paused_since is not None:
+        return f"{at}, paused: set rollout.paused to false to go on."
+    if state.doubtful_since is not None:
+        return f"{at} without a verdict: {state.because}. Send traffic, promote or abort."
+    if state.ready_since is None:
+        return f"{at} and waits for its pods."
+    percent = f"with {weight_percent(state, policy)} % of the requests"
+    return f"{at} {percent}{': ' + state.because if state.because else ''}."
+
+
+def verdicts(state: State, policy: Policy) -> list[Verdict]:
+    """Return what the conditions of a rollout are to say."""
+    says, why = message(state, policy), reason(state)
+    is_settled = state.phase is Phase.SETTLED
+    moves: Status = "False" if is_settled or _waits(state) else "True"
+    return [
+        Verdict(ConditionType.PROMOTED, "True" if is_settled else "False", why, says),
+        _health(state, says),
+        Verdict(ConditionType.PROGRESSING, moves, why, says),
+    ]
+
+
+def _waits(state: State) -> bool:
+    """Say whether nothing goes on by itself."""
+    is_held = state.paused_since is not None or state.doubtful_since is not None
+    return state.phase is Phase.ABORTED or (state.phase is Phase.CANARY and is_held)
+
+
+def reason(state: State) -> Reason:
+    """Return the reason of where it stands."""
+    match state.phase:
+        case Phase.SETTLED:
+            return Reason.PROMOTED
+        case Phase.PROMOTING:
+            return Reason.PROMOTING
+        case Phase.ABORTING | Phase.ABORTED:
+            return Reason.ROLLOUT_ABORTED
+    if state.paused_since is not None:
+        return Reason.ROLLOUT_PAUSED
+    return Reason.CANARY_INCONCLUSIVE if state.doubtful_since is not None else Reason.CANARY_RUNNING
+
+
+def _health(state: State, says: str) -> Verdict:
+    kind = ConditionType.CANARY_HEALTHY
+    if state.phase in (Phase.ABORTING, Phase.ABORTED):
+        return Verdict(kind, "False", Reason.ROLLOUT_ABORTED, says)
+    if state.phase is not Phase.CANARY:
+        return Verdict(kind, "Unknown", Reason.NO_CANARY, "There is no canary.")
+    if state.verdicts.passed and state.doubtful_since is None:
+        return Verdict(kind, "True", Reason.CANARY_RUNNING, says)
+    return Verdict(kind, "Unknown", reason(state), says)
+
+
+def transition(before: State | None, after: State, policy: Policy) -> Said | None:
+    """Return what is worth an Event between two states, None where nothing is."""
+    if before is None:
+        return None
+    same_phase = (before.phase, before.canary) == (after.phase, after.canary)
+    same_step = before.step == after.step
+    was, now = reason(before), reason(after)
+    if same_phase and same_step and was is now:
+        return None
+    warns = now in (Reason.ROLLOUT_ABORTED, Reason.CANARY_INCONCLUSIVE)
+    if before.phase is Phase.ABORTING and after.phase is Phase.ABORTED:
+        return None  # it was said when it was taken back
+    return Said(now, message(after, policy), warns)
