@@ -6,7 +6,7 @@ import yaml
 
 from tidegate import __version__
 from tidegate.api import crd
-from tidegate.shell.chart import page, schema, values_file
+from tidegate.shell.chart import monitoring, page, schema, values_file
 from tidegate.shell.chart.permissions import permissions
 
 CHART = "charts/tidegate"
@@ -27,6 +27,7 @@ def files() -> dict[str, str]:
             + yaml.safe_dump(rules, default_flow_style=None, width=100)
             for name, rules in permissions().items()
         },
+        **{f"{CHART}/{name}": _HEADER + text for name, text in monitoring.files().items()},
         "docs/reference/chart.md": page.text(),
     }
 

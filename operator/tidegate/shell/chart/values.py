@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
 
 from tidegate.api.wire import DNSLabel, DNSName, LabelKey, LabelValue, QuantityText, Wire
+from tidegate.core.monitoring.rule import RUNBOOKS_URL
 from tidegate.shell import install_webhook
 from tidegate.shell.settings import Host, OperatorSettings, Port, Webhook
 
@@ -121,6 +122,52 @@ class Reviews(Wire):
     """Certificates by cert-manager."""
 
 
+class PodMonitors(Wire):
+    """PodMonitors of the Prometheus operator."""
+
+    enabled: bool = False
+    """Have the Prometheus operator scrape engines, gates and the operator, at the interval
+    config.prometheus.scrapeInterval. Its definitions must be there."""
+    labels: Annotations = {}
+    """Labels that your Prometheus selects PodMonitors by, such as `release: prometheus`."""
+
+
+class Rules(Wire):
+    """The PrometheusRule: recording rules and alerts."""
+
+    enabled: bool = False
+    """Give the Prometheus operator the recording rules and alerts."""
+    labels: Annotations = {}
+    """Labels that your Prometheus selects PrometheusRules by."""
+    runbooks_url: Annotated[str, Field(max_length=512, pattern=r"^https?://[!-~]+[^/]$")] = (
+        RUNBOOKS_URL
+    )
+    """Where your copy of docs/runbooks is served: alerts link there. `kubectl tidegate runbook`
+    prints the same pages."""
+
+
+class Dashboards(Wire):
+    """Grafana dashboards, a ConfigMap each."""
+
+    enabled: bool = False
+    """Make the ConfigMaps, for Grafana's sidecar to find."""
+    labels: Annotations = {"grafana_dashboard": "1"}
+    """Labels that the sidecar selects ConfigMaps by."""
+    annotations: Annotations = {}
+    """Annotations, such as the one that names the sidecar's folder."""
+
+
+class Monitoring(Wire):
+    """What Prometheus and Grafana are given."""
+
+    pod_monitors: PodMonitors = PodMonitors()
+    """PodMonitors of the Prometheus operator."""
+    rules: Rules = Rules()
+    """The PrometheusRule: recording rules and alerts."""
+    dashboards: Dashboards = Dashboards()
+    """Grafana dashboards, a ConfigMap each."""
+
+
 class ChartValues(Wire):
     """Everything that can be set when Tidegate is installed."""
 
@@ -158,6 +205,9 @@ class ChartValues(Wire):
     """The NetworkPolicy of the operator's own pods."""
     webhook: Reviews = Reviews()
     """The admission webhook."""
+    monitoring: Monitoring = Monitoring()
+    """What Prometheus and Grafana are given: plain files for those without the Prometheus operator
+    are in the chart under files/monitoring."""
     config: OperatorSettings = OperatorSettings()
     """The operator's settings. Where they change, its pods are replaced, and no engine is.
     Helm merges objects: null takes an entry of a default away."""
