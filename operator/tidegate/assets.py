@@ -1,8 +1,8 @@
-"""Files that Tidegate ships beside its code: templates and CustomResourceDefinitions.
+"""Files that Tidegate ships beside its code: templates, CustomResourceDefinitions and runbooks.
 
-They are in the wheel under `tidegate/_templates` and `tidegate/_crds`, and in a checkout at its
-top. They are looked for beside the package only: an editable install leaves stale copies elsewhere
-on the path.
+They are in the wheel under `tidegate/_templates`, `tidegate/_crds` and `tidegate/_runbooks`, and in
+a checkout at its top and in `docs`. They are looked for beside the package only: an editable
+install leaves stale copies elsewhere on the path.
 """
 
 from importlib.resources import files
@@ -26,8 +26,21 @@ def crds() -> Traversable:
     return _folder("crds")
 
 
-def _folder(name: str) -> Traversable:
-    """Return a shipped folder.
+def runbooks() -> list[str]:
+    """Return the names of the alerts that have a runbook."""
+    folder = _folder("runbooks", "docs/runbooks")
+    found = (file.name for file in folder.iterdir())
+    return sorted(name.removesuffix(".md") for name in found if name.endswith(".md"))
+
+
+def runbook(alert: str) -> str:
+    """Return the runbook of an alert that has one."""
+    file = _folder("runbooks", "docs/runbooks") / f"{alert}.md"
+    return file.read_text(encoding="utf-8")
+
+
+def _folder(name: str, place: str | None = None) -> Traversable:
+    """Return a shipped folder; `place` is where it is in a checkout.
 
     Raises:
         FileNotFoundError: Neither the wheel's nor the checkout's is there: a broken installation.
@@ -36,7 +49,7 @@ def _folder(name: str) -> Traversable:
     shipped = package / f"_{name}"
     if shipped.is_dir():
         return shipped
-    checkout = Path(str(package)).parents[1] / name
+    checkout = Path(str(package)).parents[1] / (place or name)
     if checkout.is_dir():
         return checkout
     raise FileNotFoundError(

@@ -20,6 +20,7 @@ from tidegate.errors import Invalid, Refused, Wait
 _COMMANDS = {
     "check": "Say whether a resource is good, and what to change.",
     "crds": "Print the CustomResourceDefinitions.",
+    "drain": "Have a pod leave, and wait until it is gone.",
     "explain": "Explain a reason of a condition, or a field of the resource.",
     "gate": "Run a gate: what clients of a deployment connect to.",
     "manifests": "Print what installs the operator in a cluster.",
@@ -27,6 +28,7 @@ _COMMANDS = {
     "plan": "Size a resource on each class of GPU node.",
     "render": "Print every object that a resource leads to.",
     "run": "Run the operator.",
+    "runbook": "Print what to do about an alert.",
     "shed": "Turn a share of the requests away, for a while.",
     "shift": "Have another deployment serve a share of the requests, for a while.",
     "status": "Show what the gates of a deployment have reserved.",
