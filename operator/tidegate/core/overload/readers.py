@@ -74,8 +74,8 @@ def latency(
 ) -> Iterator[Told]:
     """Tell a quantile that gates measure for a deployment, as of the pool that makes it."""
     for (place, _), figures in by_key(rows).items():
-        samples = figures.get("samples")
-        if samples is not None and samples < LEAST_SAMPLES:
+        samples = figures.get("samples") or 0.0
+        if not samples >= LEAST_SAMPLES:  # nor is NaN
             why = f"{samples:.0f} answers of late, a quantile needs {LEAST_SAMPLES}"
             reading: Reading = missing(f"{signal}", why)
         else:
