@@ -6,12 +6,12 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tidegate.api import text
 from tidegate.api.rules import rule, rules
-from tidegate.api.wire import DNSLabel, IntOrPercent, Percent, Seconds, WholeSeconds, Wire
+from tidegate.api.wire import DNSLabel, IntOrPercent, Seconds, WholeSeconds, Wire
 
 Strategy = Literal["Canary", "RollingUpdate", "Recreate"]
 CommandAction = Literal["Promote", "Abort", "Retry"]
 
-PerThousand = Annotated[float, Field(ge=0, le=1000)]
+Worse = Annotated[float, Field(gt=0, le=1000)]
 
 _NO_WAY_TO_ROLL = "maxSurge and maxUnavailable can't both be 0; set one of them to 1 or more"
 _ONE_WAY_TO_WAIT = "a step needs either pause or analysis"
@@ -47,20 +47,24 @@ class CanaryStep(Wire):
 class AnalysisBounds(Wire):
     """How much worse than the old revision the new one may be; `spec.slo` bounds it, too."""
 
-    min_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """Requests of each side below which a metric is no evidence."""
-    time_to_first_token: Percent = 20.0
-    """TTFT (p50 and p95) may be longer by so much."""
-    time_per_output_token: Percent = 10.0
-    """TPOT (p50 and p95) may be longer by so much."""
-    survival: Percent = 1.0
-    """Points by which fewer of the admitted requests may end well."""
-    preemptions: PerThousand = 20.0
-    """Preemptions per 1,000 requests that may come on top."""
-    restarts: PerThousand = 1.0
-    """Engines that end by themselves, per 1,000 requests, that may come on top."""
-    memory_growth: Percent = 5.0
-    """Growth of a pod's memory in percent of its size per hour that may come on top."""
+    min_samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Requests of each side below which a metric is no evidence; 50 to 200 by metric by default."""
+    time_to_first_token: Worse = 20.0
+    """TTFT (p50 and p95) longer by so many percent must be caught."""
+    time_per_output_token: Worse = 10.0
+    """TPOT (p50 and p95) longer by so many percent must be caught."""
+    survival: Annotated[float, Field(gt=0, le=100)] = 2.0
+    """Points by which the share of admitted requests that end well may not fall."""
+    restarts: Worse = 100.0
+    """Engines that end by themselves, more by so many percent per request, must be caught."""
+    preemptions: Worse = 100.0
+    """Preemptions, more by so many percent per request, must be caught."""
+    refusals: Worse = 100.0
+    """Refusals for want of room, more by so many percent per request, must be caught."""
+    kv_drift: Worse = 10.0
+    """Percent by which the KV cache may be off the plan, whatever it is on the old revision."""
+    memory_growth: Worse = 6.0
+    """Growth of a pod's memory in percent per hour, above that of the old pods, must be caught."""
 
 
 class RolloutCommand(Wire):
