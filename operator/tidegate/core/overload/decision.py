@@ -58,11 +58,33 @@ class Timers:
         over_since: Since when a signal is over `enter` without a break; None while none is.
         under_since: Since when all signals are under `exit`; None while one is not.
         unknown_since: Since when what decides is unknown; None while it is known.
+        trail: Pressures of the last seconds with the times of their samples, oldest first.
+        too_little: Shares together at which the load was too much, in percent; None: not tried.
+        patience_seconds: How long signals must be under `exit` before that is tried again; 0: as
+            long as `exitAfter` says.
     """
 
     over_since: float | None = None
     under_since: float | None = None
     unknown_since: float | None = None
+    trail: tuple[tuple[float, float], ...] = ()
+    too_little: int | None = None
+    patience_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How often the loop looks, at data how old, and how long its shares hold without it.
+
+    Attributes:
+        interval_seconds: From one decision to the next.
+        scrape_interval_seconds: From one sample of a target to the next.
+        ttl_seconds: How long gates keep the shares when nobody renews them.
+    """
+
+    interval_seconds: float = 5.0
+    scrape_interval_seconds: float = 15.0
+    ttl_seconds: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""What a decision says of itself, with its numbers."""
+
+from collections.abc import Iterator
+
+from tidegate.api.overload_spec import OverloadSpec, OverrideSpec
+from tidegate.api.quantities import spell_duration
+from tidegate.core.overload.caps import Shares
+from tidegate.core.overload.pressure import Known, Pressure, threshold
+from tidegate.core.overload.signal import Signal
+
+
+def spelled(signal: Signal, value: float) -> str:
+    """Spell a signal's value with its unit."""
+    return f"{value:.2f}" if signal == Signal.KV_USAGE else f"{value:.1f} s"
+
+
+def doing(shares: Shares, to: str) -> str:
+    """Say what the shares do."""
+    parts = []
+    if shares.shift:
+        parts.append(f"{shares.shift} % of the requests are served by {to}")
+    if shares.shed:
+        parts.append(f"{shares.shed} % are turned away")
+    return " and ".join(parts) or "nothing is turned away or shifted"
+
+
+def standing(known: Known) -> str:
+    """Say how a signal stands to its thresholds."""
+    bounds, signal = known.threshold, known.signal
+    value = f"{signal} of pool {known.pool} is {spelled(signal, known.sample.value)}"
+    if known.is_over:
+        return f"{value}, over enter {spelled(signal, bounds.enter)}"
+    if known.is_under:
+        return f"{value}, under exit {spelled(signal, bounds.exit)}"
+    span = f"{spelled(signal, bounds.exit)} and enter {spelled(signal, bounds.enter)}"
+    return f"{value}, between exit {span}"
+
+
+def within(spec: OverloadSpec) -> str:
+    """Say that all is well; without values, since they change while nothing happens."""
+    usage = spelled(Signal.KV_USAGE, threshold(spec, Signal.KV_USAGE).enter)
+    backlog = spelled(Signal.PREFILL_BACKLOG, threshold(spec, Signal.PREFILL_BACKLOG).enter)
+    after = spell_duration(spec.enter_after)
+    return f"no pool is over kvUsage {usage} or prefillBacklog {backlog} for {after} (enterAfter)"
+
+
+def lever(by: OverrideSpec, shares: Shares, to: str, why_not: str) -> str:
+    """Say what a person has set."""
+    who = f" by {by.set_by}" if by.set_by else ""
+    until = by.until.isoformat().replace("+00:00", "Z")
+    refused = f"; {why_not}, so nothing is shifted" if why_not else ""
+    return f"{by.action} set{who} until {until} ({by.reason}): {doing(shares, to)}{refused}"
+
+
+def unknown(pressure: Pressure) -> str:
+    """Say what is not known, and why."""
+    said = [f"{signal} of pool {pool}: {why.message}" for (pool, signal), why in pressure.unknown]
+    return "; ".join(said) or "nothing is known of any pool"
+
+
+def because(pressure: Pressure, no_room: str, steps: tuple[str, ...]) -> Iterator[str]:
+    """Yield the steps of the reasoning."""
+    for known in pressure.known:
+        yield f"{standing(known)}: pressure {100 * max(0.0, known.pressure):.0f} %"
+    for (pool, signal), why in pressure.unknown:
+        yield f"{signal} of pool {pool} is unknown: {why.message}"
+    yield from steps
+    if no_room:
+        yield no_room
