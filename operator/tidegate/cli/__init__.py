@@ -32,6 +32,7 @@ _COMMANDS = {
     "shed": "Turn a share of the requests away, for a while.",
     "shift": "Have another deployment serve a share of the requests, for a while.",
     "status": "Show what the gates of a deployment have reserved.",
+    "top": "Show what a deployment does, live.",
 }
 REFUSED = 1
 WRONG_USAGE = 2

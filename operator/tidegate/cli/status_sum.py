@@ -18,6 +18,8 @@ class PodTotal:
     capacity_tokens: int = 0
     requests: int = 0
     prefill_backlog_tokens: int = 0
+    prefill_tokens_per_second: float | None = None
+    """What the gate that reckons with the least reckons with; None where none tells."""
     scrape_age_seconds: float | None = None
     """Since the gate that read it last did so; None where none did."""
     states: set[str] = field(default_factory=set)
@@ -33,6 +35,7 @@ class PodTotal:
             "capacityTokens": self.capacity_tokens,
             "requests": self.requests,
             "prefillBacklogTokens": self.prefill_backlog_tokens,
+            "prefillTokensPerSecond": self.prefill_tokens_per_second,
             "scrapeAgeSeconds": self.scrape_age_seconds,
             "states": sorted(self.states),
         }
@@ -75,8 +78,14 @@ def _add(total: PodTotal, entry: Document) -> None:
     total.capacity_tokens += int(entry["capacityTokens"])
     total.requests += int(entry["requests"])
     total.prefill_backlog_tokens += int(entry["prefillBacklogTokens"])
-    age = entry.get("scrapeAgeSeconds")
-    if age is not None:
-        known = total.scrape_age_seconds
-        total.scrape_age_seconds = float(age) if known is None else min(known, float(age))
+    total.prefill_tokens_per_second = _least(
+        total.prefill_tokens_per_second, entry.get("prefillTokensPerSecond")
+    )
+    total.scrape_age_seconds = _least(total.scrape_age_seconds, entry.get("scrapeAgeSeconds"))
     total.states |= {state for state in ("terminating", "ejected") if entry.get(state)}
+
+
+def _least(known: float | None, told: float | None) -> float | None:
+    if told is None or known is None:
+        return known if told is None else float(told)
+    return min(known, float(told))

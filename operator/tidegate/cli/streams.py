@@ -39,6 +39,11 @@ def discard() -> None:
         os.dup2(nowhere.fileno(), output)
 
 
+def is_live_terminal() -> bool:
+    """Tell whether output is a terminal that can be drawn on again and again."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
+
+
 def is_unicode() -> bool:
     """Tell whether output can hold every character."""
     return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
