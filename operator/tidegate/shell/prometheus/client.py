@@ -28,7 +28,7 @@ class PrometheusClient:
         self._observe = observe
         self._session = BoundedSession(settings.ca_file)
         self._connection = PrometheusConnect(
-            url=url, session=self._session, retry=Retry(0, redirect=False), headers={}
+            url=url, session=self._session, retry=Retry(0, read=False, redirect=False), headers={}
         )
 
     def ask(self, queries: Iterable[Query]) -> dict[Name, Answer]:

@@ -29,7 +29,7 @@ class PrometheusMetrics:
     def __init__(self, url: str, settings: Prometheus, observe: Observe) -> None:
         self._settings = settings
         self._client = PrometheusClient(url, settings, observe)
-        self._thread: threading.Thread | None = None
+        self._is_asking = False
         self._silence: Unknown | None = None
         self._loads: Mapping[Ref, Load] = {}
 
@@ -52,19 +52,20 @@ class PrometheusMetrics:
 
     async def _ask(self) -> Answers:
         """Have a thread ask; what is late is not waited for, and not asked again meanwhile."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._is_asking:
             return _all(_late("the question before this one still has no answer"))
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answers] = loop.create_future()
 
         def work() -> None:
             answers = self._round()
+            self._is_asking = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                 loop.call_soon_threadsafe(_settle, answered, answers)
 
         # a daemon: a Prometheus that never ends its answer must not keep the process from ending
-        self._thread = threading.Thread(target=work, name="prometheus", daemon=True)
-        self._thread.start()
+        self._is_asking = True
+        threading.Thread(target=work, name="prometheus", daemon=True).start()
         try:
             async with asyncio.timeout(self._settings.timeout + _GRACE_SECONDS):
                 return await answered

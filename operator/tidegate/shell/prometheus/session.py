@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import requests
+import urllib3
 
 MOST_BODY_BYTES = 8 * 2**20
 """Some 30,000 series: more than the pods of any cluster."""
@@ -35,6 +36,7 @@ class BoundedSession(requests.Session):
         Raises:
             BadAnswer: It is not 200, is encoded, or is too large.
             requests.Timeout: It did not end in time.
+            requests.RequestException: The connection could not be made, or broke.
         """
         kwargs |= {"stream": True, "allow_redirects": False, "proxies": {}}
         with super().send(request, **kwargs) as response:
@@ -48,13 +50,24 @@ class BoundedSession(requests.Session):
 
     def _body(self, response: requests.Response) -> bytes:
         body = bytearray()
-        while chunk := response.raw.read1(_CHUNK_BYTES):
+        while chunk := _read(response):
             body += chunk
             if len(body) > MOST_BODY_BYTES:
                 raise BadAnswer(f"its answer has over {MOST_BODY_BYTES >> 20} MiB")
             if time.monotonic() > self.ends_at:
                 raise requests.Timeout
         return bytes(body)
+
+
+def _read(response: requests.Response) -> bytes:
+    """Return what has come of a body, as soon as anything has."""
+    try:
+        chunk: bytes = response.raw.read1(_CHUNK_BYTES)
+    except urllib3.exceptions.ReadTimeoutError as error:
+        raise requests.Timeout from error
+    except urllib3.exceptions.HTTPError as error:
+        raise requests.ConnectionError from error
+    return chunk
 
 
 def _whole(response: requests.Response, body: bytes) -> requests.Response:
