@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dashboards
+
 from tidegate.api import generated
 from tidegate.shell.chart import generated as chart
 
@@ -19,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only, write nothing")
     check = parser.parse_args().check
-    files = generated.files() | chart.files()
+    files = generated.files() | chart.files() | dashboards.files()
     stale = {path: text for path, text in files.items() if _read(path) != text}
     for path, text in stale.items():
         if check:

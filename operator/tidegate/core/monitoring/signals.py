@@ -8,7 +8,7 @@ from tidegate.core.monitoring.promql import DEPLOYMENT, POD, POOL, engine, gates
 from tidegate.core.monitoring.rule import Group, Recording
 
 LEVERS = ("shed", "shift")
-_LOST = "engine-failed|engine-full|unreachable|deadline"
+LOST = "engine-failed|engine-full|unreachable|deadline"
 QUANTILES = {"p50": 0.5, "p95": 0.95}
 
 
@@ -22,13 +22,13 @@ def groups() -> tuple[Group, ...]:
 
 def survival(window: str) -> str:
     """Return the share of the admitted requests that ended well."""
-    ended = _ended(f"finished|{_LOST}", window)
+    ended = _ended(f"finished|{LOST}", window)
     return f"{_ended('finished', window)} / {ended}"
 
 
 def losses(window: str) -> str:
     """Return how many admitted requests did not end well."""
-    lost = gates("tidegate_gate_requests_total", f'outcome=~"{_LOST}"')
+    lost = gates("tidegate_gate_requests_total", f'outcome=~"{LOST}"')
     return total(DEPLOYMENT, f"increase({lost}[{window}])")
 
 

@@ -1,0 +1,99 @@
+"""What the chart gives to Prometheus and Grafana, only where it is asked for."""
+
+import json
+
+import pytest
+import yaml
+from tests.chart.helm import CHART, one, render, template
+
+from tidegate.core.monitoring import rules, scrape
+from tidegate.core.monitoring.rule import RUNBOOKS_URL
+
+FILES = CHART / "files" / "monitoring"
+KINDS = {"PodMonitor", "PrometheusRule"}
+
+
+def monitored(**parts):
+    return render({"monitoring": parts})
+
+
+def test_nothing_is_made_by_default():
+    documents = render({})
+
+    assert not KINDS & {document["kind"] for document in documents}
+    assert not [d for d in documents if "dashboard" in d["metadata"]["name"]]
+
+
+def test_each_job_has_a_pod_monitor_at_the_interval_that_the_operator_goes_by():
+    documents = render(
+        {
+            "monitoring": {"podMonitors": {"enabled": True, "labels": {"release": "prom"}}},
+            "config": {"prometheus": {"scrapeInterval": "5s"}},
+        }
+    )
+
+    for job in scrape.JOBS:
+        monitor = one(documents, "PodMonitor", job.name)
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        assert endpoint["interval"] == "5s"
+        assert monitor["metadata"]["labels"]["release"] == "prom"
+
+
+def test_a_pod_monitor_and_the_plain_configuration_name_series_alike():
+    plain = yaml.safe_load((FILES / "scrape-config.yaml").read_text(encoding="utf-8"))
+    documents = monitored(podMonitors={"enabled": True})
+
+    for entry in plain["scrape_configs"]:
+        (endpoint,) = one(documents, "PodMonitor", entry["job_name"])["spec"]["podMetricsEndpoints"]
+        ours = {
+            (rule.get("targetLabel"), *rule.get("sourceLabels", ()), rule.get("replacement"))
+            for rule in endpoint["relabelings"]
+        }
+        theirs = {
+            (rule.get("target_label"), *rule.get("source_labels", ()), rule.get("replacement"))
+            for rule in entry["relabel_configs"]
+            if rule.get("action") in (None, "labeldrop")
+        }
+        assert ours == theirs
+        assert endpoint["honorLabels"] == entry["honor_labels"]
+
+
+def test_the_rule_object_has_the_rules_of_the_plain_file():
+    plain = yaml.safe_load((FILES / "rules.yaml").read_text(encoding="utf-8"))
+    rule = one(monitored(rules={"enabled": True}), "PrometheusRule")
+
+    assert rule["spec"] == plain == rules.document()
+
+
+def test_alerts_link_to_where_the_runbooks_are_served():
+    there = "https://docs.example.com/runbooks"
+    rule = one(monitored(rules={"enabled": True, "runbooksUrl": there}), "PrometheusRule")
+    links = {
+        entry["annotations"]["runbook_url"]
+        for group in rule["spec"]["groups"]
+        for entry in group["rules"]
+        if "alert" in entry
+    }
+
+    assert links == {f"{there}/{alert.name}.md" for alert in rules.alerts()}
+    assert RUNBOOKS_URL not in json.dumps(rule)
+
+
+@pytest.mark.parametrize("address", ["docs.example.com", "https://docs.example.com/", "ftp://a.b"])
+def test_an_address_that_links_cannot_start_with_is_refused(address):
+    done = template({"monitoring": {"rules": {"runbooksUrl": address}}})
+
+    assert done.returncode != 0
+    assert "runbooksUrl" in done.stderr
+
+
+def test_each_dashboard_is_a_config_map_that_grafanas_sidecar_finds():
+    documents = monitored(dashboards={"enabled": True, "annotations": {"folder": "Tidegate"}})
+    files = sorted((FILES / "dashboards").glob("*.json"))
+
+    assert files
+    for file in files:
+        found = one(documents, "ConfigMap", f"tidegate-dashboard-{file.stem}")
+        assert json.loads(found["data"][file.name]) == json.loads(file.read_text(encoding="utf-8"))
+        assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert found["metadata"]["annotations"] == {"folder": "Tidegate"}
