@@ -1,10 +1,11 @@
-"""A headless browser, installed when it is asked for the first time."""
+"""What the tests of the commands need: a headless browser, and a cluster to ask."""
 
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.unit.cli import cluster, gate_pages
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "browser"
 
@@ -17,3 +18,15 @@ def browser():
         pytest.skip(f"the page was not looked at in a browser: {found.stderr.strip()}")
     assert found.returncode == 0, found.stderr
     return found.stdout.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def fake_cluster(tmp_path, monkeypatch):
+    """A cluster with one deployment and one gate, which KUBECONFIG names."""
+    made = cluster.FakeCluster()
+    made.deployment()
+    made.gate("qwen-gate-1", gate_pages.podz(), gate_pages.counting())
+    port, end = cluster.serve(made)
+    monkeypatch.setenv("KUBECONFIG", cluster.write_kubeconfig(tmp_path / "kubeconfig", port))
+    yield made
+    end()

@@ -1,0 +1,154 @@
+"""`tidegate top` as its user sees it: in a real terminal, and in a pipe."""
+
+import json
+import signal
+
+import pytest
+from tests.unit.cli import gate_pages
+from tests.unit.cli.command import run
+from tests.unit.cli.terminal import CURSOR_SHOWN, GIVEN_BACK, TAKEN, Terminal
+
+
+@pytest.fixture
+def terminal(fake_cluster):
+    """Start the command in a terminal."""
+    made = []
+
+    def start(*arguments, **options):
+        made.append(Terminal("top", *arguments, "--interval", "1s", **options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def test_it_shows_what_the_gates_count_and_q_gives_the_terminal_back(terminal):
+    top = terminal("qwen")
+    top.shows("queue-full")
+    seen = top.frame()
+
+    assert TAKEN in top.written
+    for text in (
+        "chat/qwen  ready: True Serving  1 of 1 gates answer",
+        "unified  3,000 of 4,000 KV tokens",
+        "75%",
+        "0.5 s",  # the backlog: 500 tokens at 1,000 a second
+        "class 2",
+        "shed 0 %  shift 0 %",
+        "TTFT p95",
+    ):
+        assert text in seen
+    top.press("q")
+    assert top.end() == 0
+    assert top.written.rindex(GIVEN_BACK) > top.written.rindex(TAKEN)
+    assert CURSOR_SHOWN in top.written[top.written.rindex(GIVEN_BACK) - 40 :]
+    assert top.is_as_before()
+
+
+def test_it_fits_the_window_after_a_change_of_its_size(terminal):
+    top = terminal("qwen", columns=120)
+    top.shows("queue-full")
+    assert max(map(len, top.frame().splitlines())) > 100
+    top.resize(64, 30)
+    top.until(lambda: top.frame() and max(map(len, top.frame().splitlines())) <= 64)
+    top.shows("TTFT p95")
+
+    assert len(top.frame().splitlines()) <= 30
+    top.press("q")
+    assert top.end() == 0
+
+
+@pytest.mark.parametrize("way", ["ctrl-c", "SIGTERM", "SIGHUP"])
+def test_whatever_ends_it_the_terminal_is_as_before(terminal, way):
+    top = terminal("qwen")
+    top.shows("KV tokens")
+    if way == "ctrl-c":
+        top.press("\x03")
+    else:
+        top.process.send_signal(getattr(signal, way))
+
+    assert top.end() == 0
+    assert GIVEN_BACK in top.written
+    assert "Traceback" not in top.written
+    assert top.is_as_before()
+
+
+def test_what_was_seen_stays_and_says_that_it_is_old_when_the_cluster_is_away(
+    terminal, fake_cluster
+):
+    top = terminal("qwen")
+    top.shows("KV tokens")
+    told = (403, {"message": "robin may not"})
+    fake_cluster.refuse[("GET", "/apis/tidegate.io")] = told
+    top.shows("not newer: robin may not")
+
+    assert "3,000 of 4,000 KV tokens" in top.frame()
+    del fake_cluster.refuse[("GET", "/apis/tidegate.io")]
+    top.until(lambda: "KV tokens" in top.frame() and "not newer" not in top.frame())
+
+
+def test_phases_stand_side_by_side(terminal, fake_cluster):
+    pods = [
+        gate_pages.pod("qwen-prefill-a-1", pool="prefill"),
+        gate_pages.pod("qwen-decode-a-1", pool="decode"),
+    ]
+    fake_cluster.gate("qwen-gate-1", gate_pages.podz(*pods), gate_pages.counting())
+    top = terminal("qwen", columns=160)
+    top.shows("decode  3,000")
+    [line] = [line for line in top.frame().splitlines() if "decode  3,000" in line]
+
+    assert line.index("prefill  3,000") < line.index("decode  3,000")
+
+
+def test_without_a_name_each_deployment_is_a_line(terminal, fake_cluster):
+    fake_cluster.deployment("west")
+    top = terminal()
+    top.shows("west")
+
+    assert "qwen" in top.frame()
+
+
+def test_a_deployment_that_is_not_there_is_told_before_the_screen_is_taken(terminal):
+    top = terminal("missing")
+
+    assert top.end() == 1
+    assert TAKEN not in top.written
+    assert "there is no LLMDeployment missing in namespace chat" in top.written
+
+
+def test_in_a_pipe_it_is_one_plain_table(fake_cluster):
+    code, out, errors = run("top", "qwen")
+
+    assert (code, errors) == (0, "")
+    assert "\x1b" not in out
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "NAME",
+        "qwen",
+        "POD",
+        "qwen-unified-a-1",
+    ]
+
+
+def test_as_json_it_is_for_programs(fake_cluster):
+    code, out, _ = run("top", "qwen", "--once", "-o", "json")
+    told = json.loads(out)
+
+    assert code == 0
+    rates = told["perSecond"]
+    assert rates["refused"]["queue-full"] / rates["asked"] == pytest.approx(20 / 120)
+    assert told["kvUsed"] == 0.75
+    assert told["queuedByClass"] == {"2": 3}
+    assert told["ttftSeconds"]["p50"] == pytest.approx(0.1)
+    assert told["pools"][0]["pods"][0]["requests"] == 7
+
+
+def test_what_no_gate_tells_is_null_and_not_zero(fake_cluster):
+    fake_cluster.refuse[("GET", "/api/v1/namespaces/chat/pods/qwen-gate-1:")] = (503, "away")
+    code, out, _ = run("top", "qwen", "--once", "-o", "json")
+    told = json.loads(out)
+
+    assert code == 0
+    assert told["gates"] == {"total": 1, "answering": 0}
+    assert (told["perSecond"]["asked"], told["kvUsed"]) == (None, None)
+    assert told["ttftSeconds"] == {"p50": None, "p95": None}
