@@ -7,7 +7,7 @@ an engine that needs seconds to answer to a change:
 - no step before twice the age of the data has passed since the last one;
 - not up while the pressure falls, not down while it rises: the last step is still at work;
 - down only after `SETTLE_SECONDS` under `exit`, and not to where the load proved too much before,
-  until signals were under `exit` for `exitAfter`, twice as long after each vain try.
+  until signals were under `exit` for `exitAfter`, and twice as long after each vain try.
 """
 
 import math
@@ -27,8 +27,8 @@ _TREND = 0.05
 """A smaller change of the pressure is noise: one percent of the KV cache by the defaults."""
 _MARGIN = 0.1
 """What proved too much is not admitted again at once, but a tenth less."""
-MOST_PATIENCE_SECONDS = 900.0
-"""Between two tries to let go, at most."""
+MOST_PATIENCE_SECONDS = 300.0
+"""Before another try to let go, at most: so long shares may outlast a load that ended."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,8 @@ def raised(total: int, most: int, motion: Motion) -> int:
     if level is None or not motion.pressure.is_over or not motion.may_step or motion.trend < 0:
         return total
     step = total + UP_PERCENT
-    bound = safe_percent(motion.timers.too_little)
-    if total < bound:
-        step = min(step, bound)
+    if is_try(total, motion.timers):  # it was vain: back to what was enough, and no further
+        step = min(step, safe_percent(motion.timers))
     return max(total, min(step, math.floor(100 * level), most))
 
 
@@ -91,11 +90,20 @@ def lowered(total: int, motion: Motion) -> int:
     under = motion.under_seconds()
     if not motion.may_step or motion.trend > 0 or under < settle:
         return total
-    step = max(0, total - DOWN_PERCENT)
-    bound = safe_percent(motion.timers.too_little)
-    if total < bound or under >= patience_seconds(motion):
+    step = max(0, total - _step_down(total))
+    if is_try(total, motion.timers) or under >= patience_seconds(motion):
         return step
-    return min(total, max(step, bound))
+    return min(total, max(step, safe_percent(motion.timers)))
+
+
+def _step_down(total: int) -> int:
+    """Return the points of a step: what is admitted grows by half at most, and by one at least."""
+    return max(1, min(DOWN_PERCENT, (100 - total) // 2))
+
+
+def is_try(total: int, timers: Timers) -> bool:
+    """Tell whether an amount is one that proved too little before."""
+    return timers.too_little is not None and total <= timers.too_little
 
 
 def patience_seconds(motion: Motion) -> float:
@@ -103,11 +111,11 @@ def patience_seconds(motion: Motion) -> float:
     return motion.timers.patience_seconds or motion.exit_after_seconds
 
 
-def safe_percent(too_little: int | None) -> int:
+def safe_percent(timers: Timers) -> int:
     """Return the amount with which a tenth less is admitted than proved too much."""
-    if too_little is None:
+    if timers.too_little is None:
         return 0
-    return math.ceil(100 - (1 - _MARGIN) * (100 - too_little))
+    return math.ceil(100 - (1 - _MARGIN) * (100 - timers.too_little))
 
 
 def moved(now: Shares, wanted: Shares, most: Shares, total: int) -> Shares:

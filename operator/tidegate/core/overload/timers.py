@@ -22,21 +22,17 @@ def advanced(timers: Timers, pressure: Pressure, now: float) -> Timers:
 def learned(timers: Timers, before: int, after: int, exit_after_seconds: float) -> Timers:
     """Return the timers after the loop has moved the shares from one amount to another.
 
-    An amount that had to be raised was too little. Where it was a try below what is safe, the next
-    try waits twice as long.
+    An amount that had to be raised was too little. Where that was known and it was a try, the next
+    one waits twice as long. A try that lasted shows that less is enough now.
     """
+    if after > before and not slew.is_try(before, timers):
+        return replace(timers, too_little=before)
     if after > before:
-        vain = before < slew.safe_percent(timers.too_little)
         waited = timers.patience_seconds or exit_after_seconds
-        return replace(
-            timers,
-            too_little=max(timers.too_little or 0, before),
-            patience_seconds=(
-                min(2 * waited, slew.MOST_PATIENCE_SECONDS) if vain else timers.patience_seconds
-            ),
-        )
-    if after < before < slew.safe_percent(timers.too_little):
-        return replace(timers, too_little=None)  # the try has lasted: less is enough now
+        longest = max(slew.MOST_PATIENCE_SECONDS, exit_after_seconds)
+        return replace(timers, patience_seconds=min(2 * waited, longest))
+    if after < before and slew.is_try(before, timers):
+        return replace(timers, too_little=None)
     return timers
 
 
