@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
 
 
 class Metric(StrEnum):
@@ -84,7 +86,12 @@ class Histogram:
     @property
     def total(self) -> float:
         """How many observations there are."""
-        return sum(self.counts)
+        return self.from_bucket[0]
+
+    @cached_property
+    def from_bucket(self) -> tuple[float, ...]:
+        """How many observations lie in each bucket and those after it."""
+        return tuple(reversed(tuple(accumulate(reversed(self.counts)))))
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,8 @@ class Bound:
     Attributes:
         absolute: What it must not be worse than, whatever the baseline is: the SLO.
         margin: How much worse than the baseline must be caught. Times: a share, 0.2 is 20 %.
-            Survival: a difference of shares. Counts: how many more per 1,000 requests.
+            Counts: a share as well, 1 is twice as many, but see `rules.LEAST_MARGINS`. Survival: a
+            difference of shares. Growth: percent per hour.
     """
 
     absolute: float | None = None

@@ -1,0 +1,197 @@
+"""Events that should hit both sides by their requests: failures, restarts, preemptions, refusals.
+
+They are compared by bets on whose events they are (`betting`), which hold for one event as for
+thousands: at low traffic one error is a large share and little evidence. What must be ruled out is
+ruled out by Wilson's and Poisson's limits, with as many events as they count for.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from tidegate.core.analysis import betting, comparison, limits, rules
+from tidegate.core.analysis.betting import Tally
+from tidegate.core.analysis.comparison import Comparison
+from tidegate.core.analysis.evidence import Bound, Evidence, Measurement, Metric, Rule, Verdict
+from tidegate.core.analysis.timeline import Pair
+
+_PER = 1000.0
+_DECISIVE_INTERVALS = 3
+"""How many intervals must speak against a canary at least: one burst decides nothing."""
+_RESTARTS_PER_REQUEST = 1 / 10_000
+"""Restarts of engines that are no surprise: about one in three hours at one request a second."""
+
+Count = Callable[[Evidence], float | None]
+
+
+def _restarts(evidence: Evidence) -> float | None:
+    return None if evidence.restarts is None else sum(evidence.restarts.values())
+
+
+_COUNTS: Mapping[Metric, tuple[str, Count]] = {
+    Metric.SURVIVAL: ("failures", lambda evidence: evidence.ended_badly),
+    Metric.RESTARTS: ("restarts", _restarts),
+    Metric.PREEMPTIONS: ("preemptions", lambda evidence: evidence.preemptions),
+    Metric.REFUSALS: ("refusals", lambda evidence: evidence.refusals),
+}
+
+
+def measure_survival(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Measurement:
+    """Return what is said of the share of requests that end well."""
+    metric, bound = Metric.SURVIVAL, rule.bound
+    tallies = _tallies(metric, pairs)
+    if not tallies:
+        return _no_data(metric, bound, pairs)
+    requests = _fewest(tallies)
+    if requests < rule.min_samples:
+        return comparison.too_few(metric, bound, requests, rule.min_samples, "requests")
+    found = _survival(bound, tallies, error_rate)
+    total = _total(tallies)
+    words = (
+        f"{found.canary:.2%} of {found.samples:,.0f} requests ended well against "
+        f"{found.baseline:.2%} of {total.baseline_requests:,.0f}"
+    )
+    margin = f"{100 * (bound.margin or 0.0):g} points"
+    return comparison.measured(metric, bound, found, error_rate, words, margin)
+
+
+def measure_events(
+    metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
+) -> Measurement:
+    """Return what is said of restarts, preemptions or refusals.
+
+    Restarts may fail a canary before it served `min_samples`: one that falls over serves nobody.
+    """
+    bound = rule.bound
+    tallies = _tallies(metric, pairs)
+    if not tallies:
+        return _no_data(metric, bound, pairs)
+    found = _events(metric, bound, tallies, error_rate)
+    requests = _fewest(tallies)
+    falls_over = metric is Metric.RESTARTS and found.verdict(error_rate) is Verdict.FAIL
+    if requests < rule.min_samples and not falls_over:
+        return comparison.too_few(metric, bound, requests, rule.min_samples, "requests")
+    words = (
+        f"{found.canary:.3g} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 requests "
+        f"against {found.baseline:.3g}, in {found.samples:,.0f} requests"
+    )
+    margin = f"{_margin(metric, bound, found.baseline):.3g} per 1,000"
+    return comparison.measured(metric, bound, found, error_rate, words, margin)
+
+
+def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comparison:
+    total, spread = _total(tallies), betting.dispersion(tallies)
+    canary = limits.of_share(total.canary / spread, total.canary_requests / spread)
+    baseline = limits.of_share(total.baseline / spread, total.baseline_requests / spread)
+    absolute = bound.absolute
+    tells = absolute is not None and 1 - baseline.value >= absolute
+    is_safe = absolute is None or not tells or 1 - canary.high >= absolute
+    margin = math.inf if bound.margin is None else bound.margin
+    return Comparison(
+        canary=1 - canary.value,
+        baseline=1 - baseline.value,
+        samples=total.canary_requests,
+        log_winnings=betting.of_counts(tallies, _most(error_rate)),
+        is_beyond_half=canary.value - baseline.value > margin / 2,
+        is_ruled_out=is_safe and limits.highest_difference(canary, baseline) < margin,
+        breaks_absolute=absolute is not None and tells and 1 - canary.value < absolute,
+    )
+
+
+def _events(
+    metric: Metric, bound: Bound, tallies: Sequence[Tally], error_rate: float
+) -> Comparison:
+    total, spread = _total(tallies), betting.dispersion(tallies)
+    canary = limits.of_rate(total.canary / spread, total.canary_requests / spread / _PER)
+    baseline = limits.of_rate(total.baseline / spread, total.baseline_requests / spread / _PER)
+    margin = _margin(metric, bound, baseline.value)
+    highest = limits.highest_difference(canary, baseline)
+    absolute = bound.absolute
+    return Comparison(
+        canary=canary.value,
+        baseline=baseline.value,
+        samples=total.canary_requests,
+        log_winnings=_winnings(metric, tallies, error_rate),
+        is_beyond_half=_is_above(canary.value, baseline.value + margin / 2, total.canary),
+        is_ruled_out=highest < margin or math.isinf(margin),
+        breaks_absolute=absolute is not None and canary.value > absolute >= baseline.value,
+    )
+
+
+def _winnings(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> float:
+    """Return the log of what a bet on a worse canary has won.
+
+    Engines that are well hardly ever restart: that is known beforehand, so restarts are held
+    against this rate (or the baseline's, if higher) and not only against the other side.
+    """
+    most = _most(error_rate)
+    if metric is not Metric.RESTARTS:
+        return betting.of_counts(tallies, most)
+    total = _total(tallies)
+    seen = total.baseline / total.baseline_requests if total.baseline_requests > 0 else 0.0
+    return betting.of_rate(tallies, max(_RESTARTS_PER_REQUEST, seen), most)
+
+
+def _is_above(value: float, mark: float, events: float) -> bool:
+    """Return whether a rate is above a mark; events without any request are above every mark."""
+    return events > 0 and (value > mark or value == 0)
+
+
+def _margin(metric: Metric, bound: Bound, baseline: float) -> float:
+    """Return how many more per 1,000 requests must be caught."""
+    if bound.margin is None:
+        return math.inf
+    return max(rules.LEAST_MARGINS[metric], bound.margin * baseline)
+
+
+def _most(error_rate: float) -> float:
+    return -math.log(error_rate) / _DECISIVE_INTERVALS
+
+
+def _tallies(metric: Metric, pairs: Sequence[Pair]) -> list[Tally]:
+    """Return the events of the intervals in which both sides' are known."""
+    tallies = []
+    for pair in pairs:
+        canary, baseline = _side(metric, pair.canary), _side(metric, pair.baseline)
+        if canary is not None and baseline is not None:
+            tallies.append(Tally(canary[0], baseline[0], canary[1], baseline[1]))
+    return tallies
+
+
+def _side(metric: Metric, evidence: Evidence) -> tuple[float, float] | None:
+    """Return a side's events and what they could happen to. A refused request is one as well."""
+    events, requests = _COUNTS[metric][1](evidence), evidence.requests
+    if events is None or requests is None:
+        return None
+    return events, requests + events if metric is Metric.REFUSALS else requests
+
+
+def _total(tallies: Sequence[Tally]) -> Tally:
+    return Tally(
+        canary=sum(of.canary for of in tallies),
+        baseline=sum(of.baseline for of in tallies),
+        canary_requests=sum(of.canary_requests for of in tallies),
+        baseline_requests=sum(of.baseline_requests for of in tallies),
+    )
+
+
+def _fewest(tallies: Sequence[Tally]) -> float:
+    total = _total(tallies)
+    return min(total.canary_requests, total.baseline_requests)
+
+
+def _no_data(metric: Metric, bound: Bound, pairs: Sequence[Pair]) -> Measurement:
+    return comparison.no_data(metric, bound, pairs, lambda side: _side(metric, side) is not None)
+
+
+def _causes(metric: Metric, pairs: Sequence[Pair]) -> str:
+    """Return the causes of the canary's restarts in brackets, most frequent first."""
+    causes: dict[str, float] = {}
+    for pair in pairs:
+        for cause, count in (pair.canary.restarts or {}).items():
+            causes[cause] = causes.get(cause, 0.0) + count
+    told = [f"{count:.0f} by {cause}" for cause, count in _ranked(causes) if count > 0]
+    return f" ({', '.join(told)})" if told and metric is Metric.RESTARTS else ""
+
+
+def _ranked(causes: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(causes.items(), key=lambda entry: (-entry[1], entry[0]))

@@ -1,0 +1,157 @@
+"""Times: whether more of the canary's are long than of the baseline's, by interval.
+
+The mark is the baseline's own quantile over the whole time. An equal canary has the same share of
+its times above it. To ask whether the canary is slower by a ratio, its mark is moved by the ratio.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.core.analysis import betting, comparison, distributions, histograms, limits, shares
+from tidegate.core.analysis.comparison import Comparison
+from tidegate.core.analysis.evidence import Evidence, Histogram, Measurement, Metric, Rule, Verdict
+from tidegate.core.analysis.shares import Stratum
+from tidegate.core.analysis.timeline import Pair
+
+_FEWEST_INTERVALS = 5
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """Which histogram a metric is of, and which share of its times is below the mark."""
+
+    of: Literal["ttft", "tpot"]
+    share: float
+    name: str
+
+
+SUBJECTS: Mapping[Metric, _Subject] = {
+    Metric.TTFT_P50: _Subject("ttft", 0.5, "TTFT p50"),
+    Metric.TTFT_P95: _Subject("ttft", 0.95, "TTFT p95"),
+    Metric.TPOT_P50: _Subject("tpot", 0.5, "TPOT p50"),
+    Metric.TPOT_P95: _Subject("tpot", 0.95, "TPOT p95"),
+}
+
+
+@dataclass(frozen=True)
+class _Times:
+    """One interval's times of both sides."""
+
+    canary: Histogram
+    baseline: Histogram
+
+
+def measure(metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Measurement:
+    """Return what is said of one of `SUBJECTS`."""
+    subject, bound = SUBJECTS[metric], rule.bound
+    times = [of for pair in pairs if (of := _times(pair, subject)) is not None]
+    if not times:
+        return comparison.no_data(
+            metric, bound, pairs, lambda side: _histogram(side, subject) is not None
+        )
+    if subject.of == "tpot" and all(of.canary.total == 0 == of.baseline.total for of in times):
+        return _nothing_streamed(metric, rule, pairs)
+    samples = [_samples(pairs, subject, side) for side in ("canary", "baseline")]
+    if min(samples) < rule.min_samples:
+        return comparison.too_few(metric, bound, min(samples), rule.min_samples, "requests")
+    found = _compared(subject, rule, times, samples[0])
+    if found is None:
+        needs = _FEWEST_INTERVALS
+        return comparison.too_few(metric, bound, len(times), needs, "intervals with requests")
+    margin = f"{bound.margin or 0.0:.0%}"
+    return comparison.measured(metric, bound, found, error_rate, _words(subject, found), margin)
+
+
+def _nothing_streamed(metric: Metric, rule: Rule, pairs: Sequence[Pair]) -> Measurement:
+    """Return what follows where no side has a time: nothing to judge, once both served enough."""
+    served = min(
+        sum(pair.canary.requests or 0.0 for pair in pairs),
+        sum(pair.baseline.requests or 0.0 for pair in pairs),
+    )
+    if served < max(1, rule.min_samples):
+        return comparison.too_few(metric, rule.bound, served, rule.min_samples, "requests")
+    message = "neither side streamed an answer: nothing to judge"
+    return Measurement(metric, Verdict.PASS, None, None, rule.bound, 0.0, None, message)
+
+
+def _compared(
+    subject: _Subject, rule: Rule, times: Sequence[_Times], samples: float
+) -> Comparison | None:
+    """Return the comparison; None where the sides meet in too few intervals."""
+    canary, baseline = (
+        histograms.quantile(whole, subject.share) if whole is not None else None
+        for whole in (
+            histograms.merged([of.canary for of in times]),
+            histograms.merged([of.baseline for of in times]),
+        )
+    )
+    if canary is None or baseline is None:
+        return None
+    margin = rule.bound.margin
+    equal = _differs(times, baseline, 1.0)
+    if equal is None or equal.degrees < _FEWEST_INTERVALS - 1:
+        return None
+    half = _differs(times, baseline, 1 + margin / 2) if margin is not None else None
+    full = _differs(times, baseline, 1 + margin) if margin is not None else None
+    certain = distributions.normal_quantile(limits.LEVEL)
+    absolute = rule.bound.absolute
+    return Comparison(
+        canary=canary,
+        baseline=baseline,
+        samples=samples,
+        log_winnings=betting.of_drift(equal.z, samples, max(1, rule.min_samples)),
+        is_beyond_half=half is not None and half.value > 0,
+        is_ruled_out=margin is None or (full is not None and full.z <= -certain),
+        breaks_absolute=absolute is not None and canary > absolute >= baseline,
+    )
+
+
+def _differs(times: Sequence[_Times], mark: float, ratio: float) -> shares.Difference | None:
+    """Return how much more of the canary's times are above the mark, once divided by a ratio."""
+    return shares.compare(
+        [
+            Stratum(
+                canary=histograms.above(of.canary, mark * ratio),
+                canary_of=of.canary.total,
+                baseline=histograms.above(of.baseline, mark),
+                baseline_of=of.baseline.total,
+            )
+            for of in times
+        ]
+    )
+
+
+def _times(pair: Pair, subject: _Subject) -> _Times | None:
+    canary, baseline = _histogram(pair.canary, subject), _histogram(pair.baseline, subject)
+    return None if canary is None or baseline is None else _Times(canary, baseline)
+
+
+def _histogram(evidence: Evidence, subject: _Subject) -> Histogram | None:
+    return evidence.ttft if subject.of == "ttft" else evidence.tpot
+
+
+def _samples(
+    pairs: Sequence[Pair], subject: _Subject, side: Literal["canary", "baseline"]
+) -> float:
+    """Return how many requests a side's times are of. An answer's tokens are one sample."""
+    total = 0.0
+    for pair in pairs:
+        evidence = pair.canary if side == "canary" else pair.baseline
+        histogram = _histogram(evidence, subject)
+        if histogram is not None and _times(pair, subject) is not None:
+            answers = evidence.ttft.total if evidence.ttft is not None else histogram.total
+            total += min(histogram.total, answers)
+    return total
+
+
+def _words(subject: _Subject, found: Comparison) -> str:
+    change = f" ({found.canary / found.baseline - 1:+.1%})" if found.baseline > 0 else ""
+    return (
+        f"{subject.name} is {_seconds(found.canary)} against {_seconds(found.baseline)}{change} "
+        f"in {found.samples:,.0f} requests"
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"

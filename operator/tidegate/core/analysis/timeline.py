@@ -1,0 +1,54 @@
+"""The intervals of two sides as pairs of the same time, and whether anything still comes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.core.analysis.evidence import Evidence
+
+SHORTEST_SECONDS = 30
+MOST_INTERVALS = 120
+_EXPECTED_IN_SILENCE = 8.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides in one interval."""
+
+    canary: Evidence
+    baseline: Evidence
+
+
+def interval_seconds(elapsed_seconds: float) -> int:
+    """Return how long intervals should be for evidence of that length.
+
+    It doubles as time passes, so that a judgement costs milliseconds after days as well.
+    """
+    seconds = SHORTEST_SECONDS
+    while seconds * MOST_INTERVALS < elapsed_seconds:
+        seconds *= 2
+    return seconds
+
+
+def align(canary: Sequence[Evidence], baseline: Sequence[Evidence]) -> list[Pair]:
+    """Return the intervals that both sides have, in the order of time."""
+    others = {evidence.at: evidence for evidence in baseline}
+    pairs = [Pair(one, others[one.at]) for one in canary if one.at in others]
+    return sorted(pairs, key=lambda pair: pair.canary.at)
+
+
+def silent_seconds(evidences: Sequence[Evidence]) -> float:
+    """Return for how long nothing has come from a side that had traffic; 0 while it may be chance.
+
+    Silence is no chance once about eight requests would have come in it at the rate before.
+    What is not known in the last intervals counts as silence, too.
+    """
+    quiet = 0.0
+    for evidence in reversed(evidences):
+        if evidence.requests:
+            break
+        quiet += evidence.seconds
+    whole = sum(evidence.seconds for evidence in evidences)
+    requests = sum(evidence.requests or 0.0 for evidence in evidences)
+    if whole <= quiet or requests * quiet / (whole - quiet) < _EXPECTED_IN_SILENCE:
+        return 0.0
+    return quiet
