@@ -13,12 +13,12 @@ from tidegate.gate.shell.series import Counter, Histogram
 
 _STEPS = (1, 1.2, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7.5, 9)
 """Bounds of one decade, at most a quarter apart: a canary that is a tenth slower shows."""
-_TTFT_BOUNDS = (
+TTFT_BOUNDS = (
     0.005,
     *(round(step * decade, 4) for decade in (0.01, 0.1, 1.0) for step in _STEPS),
     *(10, 15, 20, 40, 80, 160),
 )
-_TOKEN_BOUNDS = (
+TOKEN_BOUNDS = (
     *(round(step * decade, 6) for decade in (0.001, 0.01, 0.1) for step in _STEPS),
     *(1, 2.5, 5, 10),
 )
@@ -60,10 +60,10 @@ class Metrics:
             "ttft_seconds",
             "From the whole request to its first byte.",
             ("model", "revision"),
-            _TTFT_BOUNDS,
+            TTFT_BOUNDS,
         )
         self.inter_token = self._histogram(
-            "inter_token_seconds", "Between two tokens.", ("model", "revision"), _TOKEN_BOUNDS
+            "inter_token_seconds", "Between two tokens.", ("model", "revision"), TOKEN_BOUNDS
         )
         self.request_seconds = self._histogram(
             "request_seconds",
