@@ -18,6 +18,7 @@ from tidegate.cli.denied import Denied
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {
+    "bundle": "Gather everything that a bug report needs.",
     "check": "Say whether a resource is good, and what to change.",
     "crds": "Print the CustomResourceDefinitions.",
     "drain": "Have a pod leave, and wait until it is gone.",

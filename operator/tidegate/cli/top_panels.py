@@ -104,6 +104,28 @@ def refusals(entry: Mapping[str, Any], rows: int) -> Panel:
     return _panel("refused by reason", shown or [("none", "")])
 
 
+def lines(entry: Mapping[str, Any]) -> Text:
+    """Return what the panels below the pods tell, in lines for a narrow window."""
+    rates = entry["perSecond"]
+    ttft, tpot = entry["ttftSeconds"], entry["timePerOutputTokenSeconds"]
+    refused = ", ".join(
+        f"{reason or 'no reason'} {rate:.1f}" for reason, rate in sorted(rates["refused"].items())
+    )
+    waiting = ", ".join(f"class {key}: {count}" for key, count in entry["queuedByClass"].items())
+    asked, failed = rates["asked"], _sum(rates["failed"], rates["asked"])
+    told = {
+        "per second": f"asked {number(asked)}, finished {number(rates['finished'])}, "
+        f"shifted {number(rates['shifted'])}, failed {number(failed)}",
+        "refused": refused or number(_sum(rates["refused"], asked)),
+        "TTFT p50, p95": f"{seconds(ttft['p50'])}, {seconds(ttft['p95'])}",
+        "TPOT p50, p95": f"{seconds(tpot['p50'])}, {seconds(tpot['p95'])}",
+        "queue": waiting or "nobody waits",
+    }
+    return Text("\n").join(
+        Text(f"{name}  ", style="dim") + Text(value) for name, value in told.items()
+    )
+
+
 def shares(entry: Mapping[str, Any]) -> Text:
     """Return what the loop or a lever does now, in one line."""
     overload = entry["overload"]

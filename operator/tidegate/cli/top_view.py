@@ -16,6 +16,8 @@ _WIDE = 90
 _LEAST_ROWS = 2
 _BELOW = 12
 """Lines that everything but the pods needs."""
+_BELOW_NARROW = 8
+"""The same where figures stand in lines instead of panels."""
 
 FLEET_COLUMNS = (
     ("NAME", False),
@@ -93,18 +95,21 @@ def _phases(entry: Mapping[str, Any], width: int, height: int) -> RenderableType
         return Text("no gate tells of a pod", style="red")
     beside = len(pools) if width >= _WIDE else 1
     stacks = -(-len(pools) // beside)
-    rows = max(_LEAST_ROWS, (height - _BELOW - 4 * stacks) // stacks)
+    below = _BELOW if width >= _WIDE else _BELOW_NARROW
+    rows = max(_LEAST_ROWS, (height - below - 4 * stacks) // stacks)
     return _beside([top_panels.pool(pool, width // beside, rows) for pool in pools], beside)
 
 
 def _below(entry: Mapping[str, Any], width: int) -> RenderableType:
+    if width < _WIDE:
+        return top_panels.lines(entry)
     panels = [
         top_panels.requests(entry),
         top_panels.latency(entry),
         top_panels.queue(entry),
         top_panels.refusals(entry, 6),
     ]
-    return _beside(panels, 4 if width >= _WIDE else 2)
+    return _beside(panels, len(panels))
 
 
 def _beside(panels: Sequence[RenderableType], count: int) -> RenderableType:

@@ -88,6 +88,20 @@ def test_what_was_seen_stays_and_says_that_it_is_old_when_the_cluster_is_away(
     top.until(lambda: "KV tokens" in top.frame() and "not newer" not in top.frame())
 
 
+def test_in_the_smallest_usual_window_nothing_is_left_out(terminal, fake_cluster):
+    pods = [
+        gate_pages.pod(f"qwen-{pool}-a-{number}", pool=pool)
+        for pool in ("prefill", "decode")
+        for number in range(9)
+    ]
+    fake_cluster.gate("qwen-gate-1", gate_pages.podz(*pods), gate_pages.counting())
+    top = terminal("qwen", columns=80, lines=24)
+    top.shows("queue-full")
+
+    for text in ("prefill  27,000", "decode  27,000", "more", "TTFT p50, p95", "class 2: 3"):
+        assert text in top.frame()
+
+
 def test_phases_stand_side_by_side(terminal, fake_cluster):
     pods = [
         gate_pages.pod("qwen-prefill-a-1", pool="prefill"),

@@ -1,0 +1,1 @@
+"""What goes into the archive of a bug report, and what is taken out of it before."""
