@@ -121,5 +121,5 @@ def test_it_asks_for_what_the_settings_let_in(values, image, reviews):
     (container,) = one(render(values), "Pod", "tidegate-test")["spec"]["containers"]
     told = {entry["name"]: entry["value"] for entry in container["env"]}
 
-    assert told == {"ENGINE_IMAGE": image, "REVIEWS": reviews}
+    assert told == {"ENGINE_IMAGE": image, "NAMESPACE": helm.NAMESPACE, "REVIEWS": reviews}
     assert container["args"] == [(CHART / "files" / "test_installation.py").read_text()]

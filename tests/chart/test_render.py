@@ -197,6 +197,63 @@ def test_who_keeps_no_certificates_may_not_write_them(values):
     assert {verb for _, _, resource, verb, _ in fewer if resource == "secrets"} == {"get"}
 
 
+WATCHED = {"config": {"watchNamespaces": ["chat", "batch"]}}
+
+
+def test_who_watches_some_namespaces_may_do_nothing_in_others():
+    documents = render(WATCHED)
+    of_cluster = {resource for kind, _, resource, *_ in _rules(documents) if kind == "ClusterRole"}
+    in_namespaces = {
+        d["metadata"]["namespace"]: d["rules"]
+        for d in documents
+        if d["kind"] == "Role" and d["metadata"]["name"] == "tidegate-deployments"
+    }
+
+    assert of_cluster == {
+        "nodes",
+        "subjectaccessreviews",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    }
+    assert in_namespaces.keys() == {"chat", "batch"}
+    assert in_namespaces["chat"] == in_namespaces["batch"]
+    for name in in_namespaces:
+        (bound,) = (
+            d
+            for d in documents
+            if d["kind"] == "RoleBinding" and d["metadata"]["namespace"] == name and not is_hook(d)
+        )
+        assert bound["roleRef"]["name"] == "tidegate-deployments"
+        assert bound["subjects"][0]["namespace"] == NAMESPACE
+
+
+def test_who_watches_some_namespaces_has_all_the_same_rights_there():
+    def rights(values):
+        return {rule[1:] for rule in _rules(render(values))}
+
+    assert rights(WATCHED) == rights(OWN)
+
+
+def test_what_is_not_watched_is_not_reviewed(tmp_path):
+    documents = render(WATCHED)
+
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (hook,) = one(documents, kind)["webhooks"]
+        only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["chat", "batch"]}
+        assert only in hook["namespaceSelector"]["matchExpressions"]
+    assert _loaded(documents, tmp_path).watch_namespaces == ["chat", "batch"]
+
+
+def test_the_charts_own_test_asks_where_the_operator_watches():
+    test = {d["kind"]: d for d in render(WATCHED) if is_hook(d)}
+    (container,) = test["Pod"]["spec"]["containers"]
+
+    assert {"name": "NAMESPACE", "value": "chat"} in container["env"]
+    assert test["Role"]["metadata"]["namespace"] == "chat"
+    assert test["RoleBinding"]["metadata"]["namespace"] == "chat"
+    assert test["ServiceAccount"]["metadata"]["namespace"] == NAMESPACE
+
+
 def _is_within(part, whole):
     """Say whether all that one document tells is told by another, too."""
     if isinstance(part, dict):

@@ -70,7 +70,7 @@ def main():
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     token = (ACCOUNT / "token").read_text()
-    namespace = (ACCOUNT / "namespace").read_text()
+    namespace = os.environ["NAMESPACE"]
     context = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
     cases = [("tidegate-test-good", 1, True)]
     if os.environ["REVIEWS"] == "true":

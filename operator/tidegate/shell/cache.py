@@ -22,7 +22,9 @@ _WATCH_SECONDS = 240
 _SILENCE_SECONDS = 90
 """The server sends a bookmark every minute: a connection silent for longer is half open."""
 _PAGE = 500
-_RETRY_SECONDS = (1, 30)
+_RETRY_SECONDS = (1.0, 10.0)
+"""Shortest and longest wait before the next try: how long an API server that is back goes unseen.
+Each wait is cut by up to half, by chance, so that caches do not come all at once."""
 
 Key = tuple[str, str]
 
@@ -35,7 +37,8 @@ class Cache:
     """The objects of one kind by (namespace, name), as `keep` cut them down.
 
     `keep` returns what is to be held of an object, or None for nothing. `changed` hears of each
-    object that came, changed or went, after the cache has it.
+    object that came, changed or went, after the cache has it. With a `namespace` it holds the
+    objects of that one alone.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class Cache:
         keep: Callable[[Document], Document | None],
         changed: Callable[[Document], None],
         selector: str | None = None,
+        namespace: str | None = None,
     ) -> None:
         self.resource = resource
+        self.namespace = namespace
         self.synced = asyncio.Event()
         self._keep = keep
         self._changed = changed
@@ -88,6 +93,7 @@ class Cache:
                 if not is_listed:
                     await self._list(api)
                     is_listed = True
+                    delay = _RETRY_SECONDS[0]
                     self.synced.set()
                 await self._watch(api)
                 delay = _RETRY_SECONDS[0]
@@ -95,7 +101,7 @@ class Cache:
                 is_listed = False
             except NoAnswer as error:
                 _LOG.warning("watch of %s broke off: %s", self.resource.plural, error)
-                await asyncio.sleep(delay * (0.5 + random.random()))
+                await asyncio.sleep(delay * (0.5 + random.random() / 2))
                 delay = min(delay * 2, _RETRY_SECONDS[1])
 
     async def _list(self, api: ApiServer) -> None:
@@ -103,7 +109,9 @@ class Cache:
         seen: set[Key] = set()
         query = {"limit": str(_PAGE), **self._query()}
         while True:
-            status, answer = await api.call("GET", self.resource.path(), query=query, verb="list")
+            status, answer = await api.call(
+                "GET", self.resource.path(self.namespace), query=query, verb="list"
+            )
             if status == 410 and "continue" in query:
                 query.pop("continue")
                 seen.clear()
@@ -134,7 +142,7 @@ class Cache:
             "timeoutSeconds": str(_WATCH_SECONDS + random.randrange(60)),
             **self._query(),
         }
-        async for event in api.lines(self.resource.path(), query, _SILENCE_SECONDS):
+        async for event in api.lines(self.resource.path(self.namespace), query, _SILENCE_SECONDS):
             self._heard_at = time.monotonic()
             document = event["object"]
             match event["type"]:

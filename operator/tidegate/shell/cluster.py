@@ -13,6 +13,7 @@ from tidegate.core.nodes import GpuPod, gpus_of_pod
 from tidegate.flow.ports import Document, ReadFailed, Ref, WriteFailed
 from tidegate.shell.api_server import ApiServer, NoAnswer, message_of
 from tidegate.shell.cache import Cache, deployment_of, without_managed_fields
+from tidegate.shell.kind_caches import KindCaches
 from tidegate.shell.resources import BY_KIND, OWNED_KINDS
 
 _LOG = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class KubernetesCluster:
     """One API server as the pass sees it; `wake(ref)` is called when a deployment may have changed.
 
     `may_write` is asked before every write: a process that is not the leader writes nothing.
+    With `namespaces` nothing else of the cluster is read but its nodes: what GPUs pods of other
+    namespaces hold is not known then.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class KubernetesCluster:
         api: ApiServer,
         wake: Callable[[Ref], None],
         may_write: Callable[[], bool] = lambda: True,
+        namespaces: Sequence[str] = (),
     ) -> None:
         self._api = api
         self._wake = wake
@@ -43,23 +47,34 @@ class KubernetesCluster:
         self.nodes_version = 0
         """Grows whenever a node's part in planning changed."""
         self._gpu_pods: dict[tuple[str, str], tuple[GpuPod, ...]] = {}
-        self.deployments = Cache(BY_KIND[KIND], without_managed_fields, self._deployment_changed)
+        self.deployments = KindCaches(
+            BY_KIND[KIND], without_managed_fields, self._deployment_changed, namespaces=namespaces
+        )
         self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
-        self._pods = Cache(BY_KIND["Pod"], _pod, self._pod_changed)
+        self._pods = KindCaches(BY_KIND["Pod"], _pod, self._pod_changed, namespaces=namespaces)
         self._owned = {
-            kind: Cache(
-                BY_KIND[kind], without_managed_fields, self._child_changed, LABEL_DEPLOYMENT
+            kind: KindCaches(
+                BY_KIND[kind],
+                without_managed_fields,
+                self._child_changed,
+                LABEL_DEPLOYMENT,
+                namespaces,
             )
             for kind in OWNED_KINDS
         }
 
     def caches(self) -> list[Cache]:
         """Return every cache, to be run."""
-        return [self.deployments, self._nodes, self._pods, *self._owned.values()]
+        kinds = (self.deployments, self._pods, *self._owned.values())
+        return [self._nodes, *(cache for kind in kinds for cache in kind.caches())]
 
     def silences(self) -> dict[str, float]:
-        """Return the seconds since each watch was heard last, by its resource."""
-        return {cache.resource.plural: cache.silence_seconds() for cache in self.caches()}
+        """Return the seconds since each watch was heard last, by its resource; of many the most."""
+        silences: dict[str, float] = {}
+        for cache in self.caches():
+            plural = cache.resource.plural
+            silences[plural] = max(cache.silence_seconds(), silences.get(plural, 0.0))
+        return silences
 
     def synced(self) -> bool:
         """Say whether every cache has been filled once; before that nothing may be decided."""

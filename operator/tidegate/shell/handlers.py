@@ -12,16 +12,21 @@ import kopf
 
 from tidegate.api.llmdeployment import GROUP, PLURAL, VERSION
 from tidegate.flow.ports import Ref
-from tidegate.shell.cache import Cache
+from tidegate.shell.kind_caches import KindCaches
 
 _WATCH_SECONDS = 240
 _CONNECT_SECONDS = 30
+_RETRY_SECONDS = (1, 2, 5, 10)
+"""Between kopf's tries of a call; after the last one it begins anew."""
 
 
 def registry(
-    deployments: Cache, wake: Callable[[Ref], None], login: Callable[[], kopf.ConnectionInfo]
+    deployments: KindCaches,
+    wake: Callable[[Ref], None],
+    login: Callable[[], kopf.ConnectionInfo],
+    started: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Return the handlers of one operator process."""
+    """Return the handlers of one operator process; `started` is called at each start of kopf."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=handlers)
@@ -32,6 +37,8 @@ def registry(
         settings.watching.server_timeout = _WATCH_SECONDS
         settings.watching.client_timeout = _WATCH_SECONDS + 60
         settings.watching.connect_timeout = _CONNECT_SECONDS
+        settings.networking.error_backoffs = _RETRY_SECONDS
+        started()
 
     @kopf.on.login(registry=handlers)
     async def log_in(**_: Any) -> kopf.ConnectionInfo:

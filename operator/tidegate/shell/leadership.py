@@ -54,8 +54,12 @@ class Leadership:
         """Say whether the Lease is surely ours at this moment."""
         return time.monotonic() < self._renewed + self._times.lease_seconds
 
-    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the Lease, run `work`, and return when it ends or the Lease is lost."""
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Wait for the Lease and run `work` until it ends or the Lease is lost.
+
+        Returns:
+            Whether the work ended by itself; if not it was cancelled, and may be begun again.
+        """
         while not await self._try():
             await asyncio.sleep(self._times.retry_seconds)
         _LOG.info("leading", extra={"identity": self.identity})
@@ -71,6 +75,7 @@ class Leadership:
         for task in ended:
             task.result()
         _LOG.warning("no longer leading", extra={"identity": self.identity})
+        return working in ended
 
     async def resign(self) -> None:
         """Give the Lease up, so that the next leader need not wait for it to run out."""

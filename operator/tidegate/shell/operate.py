@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import kopf
@@ -12,7 +12,7 @@ import kopf
 from tidegate.core.names import FIELD_MANAGER
 from tidegate.flow import reconcile
 from tidegate.flow.ports import Ref
-from tidegate.shell import handlers, telemetry
+from tidegate.shell import handlers, prometheus, telemetry
 from tidegate.shell.admission import webhook
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.api_server import ApiServer
@@ -22,11 +22,15 @@ from tidegate.shell.deployment_metrics import DeploymentMetrics
 from tidegate.shell.engines import PodEngines
 from tidegate.shell.gates import PodGates
 from tidegate.shell.leadership import Leadership
+from tidegate.shell.overload_metrics import OverloadMetrics
+from tidegate.shell.overseer import Overseer
 from tidegate.shell.restart_metrics import RestartMetrics
 from tidegate.shell.settings import OperatorSettings
 from tidegate.shell.work_queue import WorkQueue
 
 _LOG = logging.getLogger(__name__)
+_KOPF_SECONDS = 5.0
+"""Before kopf is started again."""
 
 
 class SystemClock:
@@ -44,20 +48,39 @@ class SystemClock:
 class Operator:
     """The parts of one process, wired together."""
 
-    def __init__(self, api: ApiServer, settings: OperatorSettings, metrics: telemetry.Metrics):
+    def __init__(
+        self,
+        api: ApiServer,
+        settings: OperatorSettings,
+        metrics: telemetry.Metrics,
+        take_signals: Callable[[], None] = lambda: None,
+    ) -> None:
         self._api = api
+        self._take_signals = take_signals
         self._settings = settings
         self._pass_settings = settings.for_pass()
         self._metrics = metrics
         self._queue: WorkQueue[Ref] = WorkQueue(self._pass, settings.concurrency)
         self._leadership = Leadership(api, settings.namespace)
-        self.cluster = KubernetesCluster(api, self._queue.wake, self._may_write)
+        self.cluster = KubernetesCluster(
+            api, self._queue.wake, self._may_write, settings.watch_namespaces
+        )
         self._engines = PodEngines()
         self._gates = PodGates()
         self._deployment_metrics = DeploymentMetrics(metrics)
         self._restart_metrics = RestartMetrics(metrics.registry)
         metrics.registry.register(
             ClusterMetrics(self.cluster.deployments.all, self.cluster.silences, self._may_write)
+        )
+        shown = OverloadMetrics(metrics.registry)
+        self._prometheus = prometheus.make(settings.prometheus, shown.asked)
+        self._overseer = Overseer(
+            self.cluster,
+            self._prometheus,
+            SystemClock(),
+            self._pass_settings,
+            shown,
+            self._queue.wake,
         )
         self._memory = reconcile.Memory()
         self._webhook = (
@@ -79,7 +102,7 @@ class Operator:
         return self.cluster.synced() and (self._webhook is None or self._webhook.is_ready())
 
     async def run(self) -> None:
-        """Work until cancelled, until kopf was told to stop, or until the Lease is lost."""
+        """Work until cancelled, or until kopf was told to stop."""
         serving = await telemetry.serve(
             self._settings.http_port, self._metrics, self.healthy, self.ready
         )
@@ -100,15 +123,20 @@ class Operator:
             await serving.cleanup()
             await self._engines.close()
             await self._gates.close()
+            self._prometheus.close()
 
     async def _lead(self) -> None:
+        """Lead whenever it is our turn: a lost Lease ends the work, and not the process.
+
+        Its caches stay, so that it is back within seconds of an API server that was away.
+        """
         for cache in self.cluster.caches():
             await cache.synced.wait()
         _LOG.info("caches filled", extra={"deployments": len(self.cluster.refs())})
-        if self._settings.leader_election:
-            await self._leadership.lead(self._work)
-        else:
-            await self._work()
+        if not self._settings.leader_election:
+            return await self._work()
+        while not await self._leadership.lead(self._work):
+            _LOG.info("waiting for the Lease again")
 
     async def _serve_reviews(self) -> None:
         """Serve the webhook, whether this process leads or not; a review needs full caches."""
@@ -120,21 +148,48 @@ class Operator:
             await self._webhook.run()
 
     async def _work(self) -> None:
-        """What only the leader does."""
+        """What only the leader does; what it remembers from an earlier time is of the past."""
+        self._memory = reconcile.Memory()
         self._metrics.leading.set(1)
         self.cluster.wake_all()
         try:
-            # kopf takes the process's signals while it runs: when it ends, so do we
-            await _until_one_ends(self._watch_by_kopf(), self._queue.run(), self._resync())
+            await _until_one_ends(
+                self._watch_by_kopf(),
+                self._queue.run(),
+                self._resync(),
+                self._overseer.run(self._memory),
+            )
         finally:
             self._metrics.leading.set(0)
+            for ref in self._ended:
+                self._deployment_metrics.forget(ref)  # the next leader tells of it
+                self._restart_metrics.forget(ref)
+            self._ended.clear()
 
-    def _watch_by_kopf(self) -> Coroutine[Any, Any, None]:
+    async def _watch_by_kopf(self) -> None:
+        """Have kopf watch; it ends by itself where a signal came just before it gave them back.
+
+        It fails where an API server that comes up refuses it, and is started again.
+        """
         configuration = self._api.configuration
-        registry = handlers.registry(
-            self.cluster.deployments, self._queue.wake, lambda: _connection(configuration)
-        )
-        return kopf.operator(registry=registry, clusterwide=True, standalone=True)
+        while True:
+            registry = handlers.registry(
+                self.cluster.deployments,
+                self._queue.wake,
+                lambda: _connection(configuration),
+                self._take_signals,  # kopf takes them at its start, and would end without us
+            )
+            try:
+                await kopf.operator(
+                    registry=registry,
+                    clusterwide=not self._settings.watch_namespaces,
+                    namespaces=self._settings.watch_namespaces,
+                    standalone=True,
+                )
+                return
+            except Exception as error:  # whatever it is: our own watches go on meanwhile
+                _LOG.warning("kopf failed: %s: %s", type(error).__name__, error)
+            await asyncio.sleep(_KOPF_SECONDS)
 
     async def _resync(self) -> None:
         """Look at everything again from time to time, spread out, whatever events came."""
@@ -223,11 +278,15 @@ async def run(kubeconfig: str | None, context: str | None, settings: OperatorSet
     """Run the operator until SIGTERM or SIGINT."""
     metrics = telemetry.Metrics()
     api = await ApiServer.connect(kubeconfig, context, metrics.called)
-    operator = Operator(api, settings, metrics)
-    task = asyncio.ensure_future(operator.run())
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel)
+
+    operator = Operator(api, settings, metrics, take_signals)
+    task = asyncio.ensure_future(operator.run())
+    take_signals()
     _LOG.info("starting", extra={"component": FIELD_MANAGER, "server": api.configuration.host})
     try:
         await task

@@ -9,16 +9,21 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from tidegate.api import text
 from tidegate.api.problems import problems
+from tidegate.api.unique import unique
 from tidegate.api.wire import Bytes, DNSLabel, LabelKey, LabelValue, Seconds, Text, Wire
 from tidegate.core.admission import Enforcement, Rules
 from tidegate.core.names import GPU_RESOURCE
 from tidegate.core.nodes import NodeClassSetting
+from tidegate.core.overload.decision import Tick
 from tidegate.core.render.network import OPERATOR_LABELS
 from tidegate.errors import Invalid, Problem
 from tidegate.flow.ports import Settings
 
 GATE_IMAGE_VARIABLE = "TIDEGATE_IMAGE"
 """The environment variable that tells the operator which image it runs itself."""
+_LEAST_TTL_SECONDS = 60.0
+"""Shares outlive a restart of the operator, and the hand-over to another leader."""
+_TICKS_IN_TTL = 4
 
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=16)]
 Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
@@ -124,6 +129,14 @@ class Prometheus(Wire):
     tick: Moment = 5.0
     """How often the loop looks. Shares lapse at the gates when several ticks fail to come."""
 
+    def for_tick(self) -> Tick:
+        """Return the part that the loop's decisions need."""
+        return Tick(
+            interval_seconds=self.tick,
+            scrape_interval_seconds=self.scrape_interval,
+            ttl_seconds=max(_LEAST_TTL_SECONDS, _TICKS_IN_TTL * (self.tick + self.timeout)),
+        )
+
 
 class OperatorSettings(Wire):
     """Everything that the operator can be told."""
@@ -132,6 +145,9 @@ class OperatorSettings(Wire):
     """Classes of GPU node that labels do not tell."""
     scraper: Scraper = Scraper()
     """Who may scrape the engines' metrics."""
+    watch_namespaces: Annotated[list[DNSLabel], Field(max_length=64), unique()] = []
+    """The only namespaces whose LLMDeployments are served; all of them when empty. What GPUs pods
+    of other namespaces hold is then unknown: what has no room waits for its node."""
     class_grace: Seconds = 60.0
     """How long a class of node may be away before its pods are planned elsewhere."""
     resync: Seconds = 30.0
@@ -180,6 +196,7 @@ class OperatorSettings(Wire):
             drift_limit_percent=self.budget_drift_percent,
             admission=self.admission_rules(),
             gate_image=self.gate_image or os.environ.get(GATE_IMAGE_VARIABLE) or "tidegate",
+            tick=self.prometheus.for_tick(),
         )
 
     def admission_rules(self) -> Rules:
