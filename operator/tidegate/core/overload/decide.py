@@ -54,7 +54,8 @@ def decide(
         shares, why_not = lever.shares(by, to, headroom)
         draft = _Draft("Override", shares, Reason.OVERRIDE_ACTIVE)
         message = words.lever(by, shares, to, why_not)
-        lapses = float(math.ceil(by.until.timestamp()))
+        # A while longer at the gates: what a lever kept out is given back in steps, too.
+        lapses = float(math.ceil(by.until.timestamp() + tick.ttl_seconds))
         return _told(draft, message, (), to, previous, now, lapses), kept
     look = _Look(spec, seen, kept, previous, now, tick)
     bounds = caps.caps(spec, to, headroom, look.shares(to))

@@ -1,0 +1,201 @@
+"""What the loop does about a load, as the user who set the thresholds would put it."""
+
+import itertools
+
+import pytest
+
+from tidegate.api.reasons import Reason
+from tidegate.core.overload.decide import DWELL_SECONDS
+from tidegate.core.overload.signal import Sample, Signal
+
+from .loops import KV, Loop, spec
+
+SHED = {"actions": ["Shed"]}
+
+
+def test_below_the_threshold_nothing_is_done_and_nothing_is_written():
+    loop = Loop(spec(**SHED))
+    first = loop.look(kv=0.5)
+
+    assert (first.state, loop.shares, first.reason) == (
+        "Normal",
+        (0, 0),
+        Reason.WITHIN_THRESHOLDS,
+    )
+    assert loop.looks(100, kv=0.89) is first
+
+
+@pytest.mark.parametrize(
+    ("kv", "first_step"),
+    [
+        pytest.param(0.899, 0, id="not yet over"),
+        pytest.param(0.90, 20, id="at the threshold half is aimed at, and 20 points are a step"),
+        pytest.param(1.0, 20, id="full, and still one step"),
+    ],
+)
+def test_over_the_threshold_the_first_share_is_shed_at_once(kv, first_step):
+    loop = Loop(spec(**SHED))
+
+    assert loop.look(kv=kv).shed_percent == first_step
+
+
+@pytest.mark.parametrize(
+    ("kv", "most"),
+    [
+        pytest.param(0.90, 50, id="halfway between exit and full: half"),
+        pytest.param(0.95, 74, id="three quarters of the way"),
+        pytest.param(1.0, 95, id="full: as much as maxPercent allows"),
+    ],
+)
+def test_the_share_is_a_proportion_of_how_far_the_pool_is_over(kv, most):
+    loop = Loop(spec(**SHED))
+
+    assert loop.looks(20, kv=kv).shed_percent == pytest.approx(most, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "backlog", "share"),
+    [
+        pytest.param(5, 1.9, 0, id="not yet over"),
+        pytest.param(60, 2.0, 33, id="at enter: a third of the way from exit to twice enter"),
+        pytest.param(60, 4.0, 95, id="twice enter counts as full"),
+        pytest.param(60, 40.0, 95, id="more than full is full"),
+    ],
+)
+def test_a_backlog_of_prompts_is_an_overload_too(seconds, backlog, share):
+    loop = Loop(spec(**SHED))
+
+    assert loop.looks(seconds // 5, backlog=backlog).shed_percent == share
+
+
+def test_a_burst_shorter_than_enter_after_is_left_to_the_gate():
+    loop = Loop(spec(enterAfter="20s", **SHED))
+    loop.looks(4, kv=0.99)
+    assert loop.look(kv=0.5).state == "Normal"
+
+    loop.looks(4, kv=0.99)
+    assert loop.decision.state == "Normal"
+    assert loop.look(kv=0.99).state == "Overloaded"
+
+
+def test_a_pause_in_the_data_is_no_proof_that_it_was_over_all_the_time():
+    loop = Loop(spec(enterAfter="20s", **SHED))
+    loop.looks(4, kv=0.99)
+    loop.look(kv=None)
+
+    assert loop.looks(4, kv=0.99).state == "Normal"
+
+
+def test_between_exit_and_enter_nothing_moves():
+    loop = Loop(spec(**SHED))
+    loop.looks(2, kv=0.99)
+    held = loop.shares
+
+    loop.looks(100, kv=0.81)
+
+    assert loop.shares == held == (40, 0)
+    assert loop.decision.state == "Overloaded"
+
+
+def test_it_lets_go_step_by_step_and_ends_only_after_exit_after():
+    loop = Loop(spec(exitAfter="60s", **SHED))
+    loop.looks(2, kv=0.99)
+    steps = [loop.look(kv=0.3).shed_percent for _ in range(60)]
+
+    assert steps[-1] == 0
+    assert all(0 <= before - after <= 10 for before, after in itertools.pairwise(steps))
+    assert loop.decision.state == "Normal"
+    overloaded = [seen for seen in loop.seen if seen.state == "Overloaded"]
+    assert loop.decision.since - overloaded[0].since >= 60
+
+
+def test_a_state_lasts_at_least_its_dwell_whatever_the_signal_does():
+    loop = Loop(spec(exitAfter="0s", **SHED))
+    loop.look(kv=0.1)
+    loop.looks(200, kv=0.99)
+    loop.looks(200, kv=0.1)
+    assert loop.decision.state == "Normal"
+    loop.look(kv=0.99)
+    loop.look(kv=0.1)
+
+    changes = [
+        b.since for a, b in zip(loop.seen, loop.seen[1:], strict=False) if a.state != b.state
+    ]
+    assert len(changes) == 3
+    assert all(b - a >= DWELL_SECONDS for a, b in itertools.pairwise(changes))
+
+
+@pytest.mark.parametrize("age", [0, 4, 10, 30])
+def test_no_step_is_made_before_data_could_show_what_the_last_one_did(age):
+    loop = Loop(spec(**SHED))
+    for _ in range(200):
+        loop.look(kv=0.99, age=age, after=1)
+
+    changed = [seen.changed_at for seen in loop.seen]
+    steps = sorted(set(changed))
+    assert len(steps) > 3
+    assert all(b - a >= 2 * age for a, b in itertools.pairwise(steps))
+
+
+def test_a_pressure_that_falls_already_is_not_pushed_further():
+    loop = Loop(spec(**SHED))
+    loop.looks(3, kv=1.0)
+    falling = [loop.look(kv=kv).shed_percent for kv in (0.99, 0.97, 0.95, 0.93, 0.91)]
+
+    assert falling[1:] == [falling[1]] * 4
+
+
+def test_the_amount_that_proved_too_little_is_not_tried_again_at_once():
+    loop = Loop(spec(exitAfter="60s", **SHED))
+    loop.looks(3, kv=1.0)  # 40 % was too little, 60 % is enough
+    loop.looks(1, kv=0.85)
+    after = [loop.look(kv=0.7) for _ in range(24)]
+
+    soon = [seen.shed_percent for seen in after if seen.changed_at and seen.shed_percent < 46]
+    assert after[10].shed_percent == 46, "a tenth less than 60 % is let in, not more"
+    assert soon, "and after exitAfter it is tried all the same"
+
+
+def test_each_decision_says_why_with_its_numbers():
+    loop = Loop(spec(**SHED))
+    made = loop.look(kv=0.95, backlog=0.2, age=3)
+
+    assert made.message == ("kvUsage of pool decode is 0.95, over enter 0.90: 20 % are turned away")
+    assert made.because == (
+        "kvUsage of pool decode is 0.95, over enter 0.90: pressure 75 %",
+        "prefillBacklog of pool prefill is 0.2 s, under exit 1.0 s: pressure 0 %",
+    )
+    assert (made.signal, made.pool, made.value) == ("kvUsage", "decode", 0.95)
+    assert made.metric_age_seconds == 3
+
+
+def test_without_actions_it_says_that_a_pool_is_over_and_does_nothing():
+    loop = Loop(spec(actions=[]))
+    assert loop.look(kv=0.5).reason == Reason.OVERLOAD_OFF
+
+    loop.looks(10, kv=0.99)
+
+    assert (loop.decision.state, loop.shares) == ("Overloaded", (0, 0))
+
+
+def test_signals_that_inform_shed_nothing():
+    loop = Loop(spec(**SHED))
+    for _ in range(20):
+        at = loop.now + 5
+        informing = {
+            ("decode", Signal.TTFT): Sample(60.0, at),
+            ("decode", Signal.PREEMPTIONS): Sample(500.0, at),
+            KV: Sample(0.2, at),
+            ("prefill", Signal.KV_USAGE): Sample(1.0, at),
+        }
+        loop.look(readings=informing)
+
+    assert loop.shares == (0, 0)
+
+
+def test_a_lower_maximum_holds_from_the_next_tick():
+    loop = Loop(spec(**SHED))
+    loop.looks(10, kv=1.0)
+    loop.spec = spec(shed={"maxPercent": 30}, **SHED)
+
+    assert loop.look(kv=1.0).shed_percent == 30

@@ -1,0 +1,204 @@
+"""What holds for every series of signals, honest or not."""
+
+import itertools
+import math
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.core.overload.decide import DWELL_SECONDS, decide
+from tidegate.core.overload.decision import Headroom
+from tidegate.core.overload.signal import Sample
+from tidegate.core.overload.slew import DOWN_PERCENT, UP_PERCENT
+
+from .loops import KV, ROOMY, TICK, Loop, lever, spec
+
+MANY = settings(max_examples=300)
+USAGE = st.one_of(st.none(), st.floats(0, 1.2), st.sampled_from([0.0, 0.79, 0.8, 0.9, 1.0]))
+SECONDS = st.one_of(st.none(), st.floats(0, 20), st.sampled_from([0.0, 1.0, 2.0, 4.0]))
+ROOM = st.one_of(
+    st.none(),
+    st.builds(
+        Headroom,
+        exists=st.just(True),
+        requests_per_second=st.one_of(st.none(), st.floats(0, 100)),
+        of_requests_per_second=st.one_of(st.none(), st.floats(0, 100)),
+        is_over_exit=st.booleans(),
+    ),
+)
+LOOK = st.fixed_dictionaries(
+    {
+        "kv": USAGE,
+        "backlog": SECONDS,
+        "headroom": ROOM,
+        "after": st.floats(0.5, 40),
+        "age": st.floats(0, 45),
+    }
+)
+SERIES = st.lists(LOOK, min_size=1, max_size=40)
+SPECS = st.builds(
+    lambda actions, most, enter_after, exit_after, hold, policy: spec(
+        actions=actions,
+        shift={"to": "spill", "maxPercent": most},
+        shed={"maxPercent": 90},
+        enterAfter=f"{enter_after}s",
+        exitAfter=f"{exit_after}s",
+        holdFor=f"{hold}s",
+        onMissingMetrics=policy,
+    ),
+    st.sampled_from([["Shift", "Shed"], ["Shed", "Shift"], ["Shed"], ["Shift"], []]),
+    st.integers(0, 100),
+    st.integers(0, 60),
+    st.integers(0, 120),
+    st.integers(0, 300),
+    st.sampled_from(["Hold", "StaticCap"]),
+)
+
+
+def run(of, series):
+    loop = Loop(of)
+    for look in series:
+        loop.look(**look)
+    return loop
+
+
+def lasting(before, now):
+    """Return the shares that gates still hold: none once they have lapsed."""
+    lapsed = before.until and now >= before.until
+    return (0, 0) if lapsed else (before.shed_percent, before.shift_percent)
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_no_share_moves_by_more_than_a_step_nor_beyond_its_maximum(of, series):
+    loop = Loop(of)
+    for look in series:
+        before = loop.decision
+        made = loop.look(**look)
+        for was, share in zip(lasting(before, loop.now), loop.shares, strict=True):
+            assert -DOWN_PERCENT <= share - was <= UP_PERCENT
+        assert made.shed_percent <= (of.shed.max_percent if "Shed" in of.actions else 0)
+        assert made.shift_percent <= (of.shift.max_percent if "Shift" in of.actions else 0)
+        assert made.shed_percent + made.shift_percent <= 100
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_no_state_is_shorter_than_the_dwell(of, series):
+    loop = run(of, series)
+
+    begun = [b.since for a, b in itertools.pairwise(loop.seen) if a.state != b.state]
+    assert all(b - a >= DWELL_SECONDS - 1 for a, b in itertools.pairwise(begun))
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_shares_always_carry_an_end_and_none_is_nearer_than_half_of_its_time(of, series):
+    loop = Loop(of)
+    for look in series:
+        made = loop.look(**look)
+        if any(loop.shares):
+            left = made.until - loop.now
+            assert TICK.ttl_seconds / 2 <= left <= TICK.ttl_seconds + 1
+        else:
+            assert made.until == 0
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_the_same_input_gives_the_same_output(of, series):
+    first, second = run(of, series), run(of, series)
+
+    assert (first.seen, first.timers) == (second.seen, second.timers)
+
+
+@MANY
+@given(SPECS, SERIES, LOOK, st.floats(0, 1.2), st.floats(0, 1.2))
+def test_a_higher_signal_never_takes_less_off(of, series, last, one, other):
+    loop = run(of, series)
+    low, high = sorted((one, other))
+
+    def then(value):
+        now = loop.now + last["after"]
+        signals = {KV: Sample(value, now - last["age"])}
+        made, _ = decide(of, signals, last["headroom"], loop.decision, loop.timers, now, loop.tick)
+        return made.shed_percent + made.shift_percent
+
+    assert then(low) <= then(high)
+
+
+@MANY
+@given(SPECS, SERIES, st.lists(st.floats(0.5, 29), min_size=1, max_size=30), ROOM)
+def test_missing_data_moves_nothing_while_shares_are_held(of, series, pauses, room):
+    of = of.model_copy(update={"on_missing_metrics": "Hold"})
+    loop = run(of, series)
+    loop.timers = replace(loop.timers, unknown_since=None)
+    lost_at, held = None, None
+    for pause in pauses:
+        now = loop.now + pause
+        if lost_at is None:
+            lost_at, held = now, lasting(loop.decision, now)
+        loop.look(kv=None, backlog=None, headroom=room, after=pause)
+        if loop.now - lost_at >= of.hold_for:
+            return
+        assert loop.shares == held
+        assert loop.decision.state == loop.seen[-2].state if len(loop.seen) > 1 else True
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_missing_data_never_raise_a_share(of, series):
+    loop = Loop(of)
+    for look in series:
+        before = sum(lasting(loop.decision, loop.now + look["after"]))
+        loop.look(**look)
+        if look["kv"] is None and look["backlog"] is None:
+            assert sum(loop.shares) <= before
+
+
+@MANY
+@given(SERIES, st.sampled_from(["Shed", "Open"]), st.integers(0, 100), st.floats(1, 300))
+def test_a_lever_holds_exactly_until_it_lapses(series, action, percent, lasts):
+    loop = run(spec(), series)
+    until = float(math.ceil(loop.now + lasts))
+    share = {"percent": percent} if action == "Shed" else {}
+    loop.spec = spec(override=lever(action, until, **share))
+    wanted = percent if action == "Shed" else 0
+    for look in series:
+        made = loop.look(**look)
+        if loop.now >= until:
+            assert made.state != "Override"
+            return
+        assert (made.state, loop.shares) == ("Override", (wanted, 0))
+        assert made.until == until + TICK.ttl_seconds
+
+
+@given(
+    st.floats(0, 0.79),
+    st.lists(st.floats(0.5, 40), max_size=40),
+)
+def test_nothing_changes_while_nothing_happens(kv, pauses):
+    loop = Loop(spec())
+    first = loop.look(kv=kv, backlog=0.1)
+    for pause in pauses:
+        assert loop.look(kv=kv, backlog=0.1, after=pause) is first
+
+
+@MANY
+@given(SPECS, SERIES)
+def test_shares_lapse_when_the_loop_stands_still_and_are_built_up_anew(of, series):
+    loop = run(of, series)
+
+    made = loop.look(kv=1.0, headroom=ROOMY, after=TICK.ttl_seconds + 2)
+
+    assert made.shed_percent + made.shift_percent <= UP_PERCENT
+
+
+@given(SERIES)
+def test_what_was_never_known_is_not_an_overload(series):
+    loop = Loop(spec())
+    for look in series:
+        loop.look(**{**look, "kv": None, "backlog": None})
+
+    assert (loop.decision.state, loop.shares) == ("Normal", (0, 0))

@@ -1,0 +1,106 @@
+"""Shift first, then shed; shift only what the other deployment can take."""
+
+import pytest
+
+from tidegate.core.overload.decision import Headroom
+
+from .loops import ROOMY, Loop, spec
+
+SPILL = {"shift": {"to": "spill", "maxPercent": 50}}
+FULL = Headroom(True, 0.0, 100.0, is_over_exit=True)
+
+
+def test_requests_are_shifted_before_any_is_shed():
+    loop = Loop(spec(**SPILL))
+
+    seen = [loop.look(kv=1.0) and loop.shares for _ in range(5)]
+
+    assert seen == [(0, 20), (0, 40), (10, 50), (30, 50), (50, 50)]
+
+
+def test_the_order_of_the_actions_is_the_users():
+    loop = Loop(spec(actions=["Shed", "Shift"], shed={"maxPercent": 30}, **SPILL))
+
+    loop.looks(3, kv=1.0)
+
+    assert loop.shares == (30, 30)
+
+
+@pytest.mark.parametrize(
+    ("headroom", "shift"),
+    [
+        pytest.param(Headroom(True, 12.0, 100.0, False), 12, id="12 of 100 requests/s"),
+        pytest.param(Headroom(True, 0.0, 100.0, False), 0, id="no room"),
+        pytest.param(Headroom(True, None, 100.0, False), 0, id="room unknown"),
+        pytest.param(Headroom(True, 12.0, None, False), 0, id="own load unknown"),
+        pytest.param(Headroom(True, 100.0, 100.0, True), 0, id="over its own exit"),
+        pytest.param(Headroom(False), 0, id="not there"),
+        pytest.param(Headroom(True, 100.0, 100.0, False, True), 0, id="shifts itself"),
+        pytest.param(None, 0, id="nothing known"),
+    ],
+)
+def test_only_as_much_is_shifted_as_the_target_takes_and_the_rest_is_shed(headroom, shift):
+    loop = Loop(spec(**SPILL))
+
+    loop.look(kv=1.0, headroom=headroom)
+
+    assert loop.shares == (20 - shift, shift)
+
+
+def test_a_target_that_fills_up_gets_less_step_by_step_and_the_rest_is_shed():
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=1.0)
+    assert loop.shares == (0, 40)
+
+    seen = [loop.look(kv=0.85, headroom=FULL) and loop.shares for _ in range(5)]
+
+    assert seen == [(10, 30), (20, 20), (30, 10), (40, 0), (40, 0)]
+
+
+def test_a_target_that_is_gone_or_would_send_them_back_gets_none_at_once():
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=1.0)
+
+    loop.look(kv=0.85, headroom=Headroom(False))
+
+    assert loop.shares[1] == 0
+    assert loop.decision.shift_to == ""
+
+
+def test_what_is_shed_is_shifted_once_the_target_has_room():
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=1.0, headroom=FULL)
+    assert loop.shares == (40, 0)
+
+    seen = [loop.look(kv=0.85, headroom=ROOMY) and loop.shares for _ in range(5)]
+
+    assert seen == [(30, 10), (20, 20), (10, 30), (0, 40), (0, 40)]
+
+
+def test_what_is_shed_is_given_back_before_what_is_shifted():
+    loop = Loop(spec(**SPILL))
+    loop.looks(5, kv=1.0)
+    assert loop.shares == (50, 50)
+
+    loop.looks(60, kv=0.3)
+
+    totals = [seen for seen in loop.seen[5:] if seen.shed_percent]
+    assert all(seen.shift_percent == 50 for seen in totals)
+    assert loop.shares == (0, 0)
+
+
+def test_another_target_begins_from_nothing():
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=1.0)
+    loop.spec = spec(shift={"to": "other"})
+
+    made = loop.look(kv=0.85)
+
+    assert (made.shift_percent, made.shift_to) == (0, "")
+
+
+def test_it_says_why_not_more_is_shifted():
+    made = Loop(spec(**SPILL)).look(kv=1.0, headroom=Headroom(True, 12.0, 100.0, False))
+
+    assert made.message.endswith("12 % of the requests are served by spill and 8 % are turned away")
+    assert "spill has room for 12.0 more of 100.0 requests/s" in made.because

@@ -1,0 +1,72 @@
+"""No data is neither a load nor its absence."""
+
+import pytest
+
+from tidegate.api.reasons import Reason
+
+from .loops import Loop, spec
+
+SHED = {"actions": ["Shed"]}
+
+
+def overloaded(**parts):
+    loop = Loop(spec(**SHED, **parts))
+    loop.looks(3, kv=1.0)
+    assert loop.shares == (60, 0)
+    return loop
+
+
+def test_shares_hold_without_data_until_hold_for_has_passed():
+    loop = overloaded(holdFor="300s")
+
+    loop.looks(59, kv=None)
+    assert loop.shares == (60, 0)
+    assert loop.decision.until > loop.now, "and they do not lapse at the gates"
+
+    loop.look(kv=None)
+    loop.look(kv=None)
+    assert loop.shares == (50, 0), "then they go back step by step: the gate's own cap protects"
+    assert loop.decision.reason == Reason.METRICS_STALE
+    assert "the gates' own token cap protects" in loop.decision.message
+
+
+def test_with_static_cap_shares_go_back_at_once_but_step_by_step():
+    loop = overloaded(onMissingMetrics="StaticCap")
+
+    shares = [loop.look(kv=None, after=10).shed_percent for _ in range(7)]
+
+    assert shares == [50, 40, 30, 20, 10, 0, 0]
+    assert loop.decision.state == "Normal"
+
+
+@pytest.mark.parametrize("policy", ["Hold", "StaticCap"])
+def test_a_monitoring_outage_sheds_nobody(policy):
+    loop = Loop(spec(onMissingMetrics=policy))
+
+    loop.looks(200, kv=None, backlog=None)
+
+    assert (loop.decision.state, loop.shares) == ("Normal", (0, 0))
+
+
+def test_a_deployment_of_which_prometheus_tells_nothing_is_unknown_not_idle():
+    loop = overloaded()
+
+    loop.looks(20)
+
+    assert loop.shares == (60, 0)
+
+
+def test_what_is_known_still_sheds_and_what_is_not_keeps_it_from_letting_go():
+    loop = Loop(spec(**SHED))
+
+    assert loop.looks(2, kv=1.0, backlog=None).shed_percent == 40
+    assert loop.looks(50, kv=0.1, backlog=None).shed_percent == 40
+    assert loop.look(kv=0.1, backlog=0.0).shed_percent == 40
+    assert loop.looks(3, kv=0.1, backlog=0.0).shed_percent < 40
+
+
+def test_data_that_come_back_are_gone_by_at_once():
+    loop = overloaded()
+    loop.looks(10, kv=None)
+
+    assert loop.look(kv=1.0).shed_percent == 80
