@@ -53,6 +53,9 @@ class ApiServer:
 
     # the port: reads
 
+    def refs(self) -> list[Ref]:
+        return [Ref(*key[1:]) for key in sorted(self._cache(CRD)) if key[0] == CRD]
+
     def deployment(self, ref: Ref) -> Document | None:
         return self._cache(CRD).get((CRD, ref.namespace, ref.name))
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.core.names import MEASUREMENTS
-from tidegate.flow import reconcile
+from tidegate.flow import overload, reconcile
 from tidegate.flow.ports import Document, Ref, Settings
 
 from .api_server import CRD, ApiServer, Crash, gpus_of, key_of
@@ -25,6 +25,7 @@ from .documents import (
 )
 from .engines import Engines, image_id
 from .gates import Gates, told
+from .metrics import Metrics
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 _MEMORY = {A100: "81920", H100: "81559"}
@@ -72,11 +73,13 @@ class World:
     fates: dict[str, Fate] = field(default_factory=dict)  # by image
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
+    ticks_failed: dict[Ref, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.api = ApiServer(self.clock.text)
         self.engines = Engines()
         self.gates = Gates(self.api)
+        self.metrics = Metrics()
         self.memory = reconcile.Memory()
         self.since: dict[str, float] = {}
         self.names = 0
@@ -143,6 +146,24 @@ class World:
             self.settings,
             self.memory,
         )
+
+    async def tick(self) -> list[Ref]:
+        """Have the slow loop look once; return whose passes it wakes."""
+        ticked = await overload.tick(self.api, self.metrics, self.clock, self.settings, self.memory)
+        self.ticks_failed.update(ticked.failed)
+        return ticked.wake
+
+    async def oversee(self, seconds: float) -> None:
+        """Let the slow loop and the passes that it wakes work for a time."""
+        ends_at = self.clock.now() + seconds
+        while self.clock.now() < ends_at:
+            for ref in await self.tick():
+                try:
+                    await self.reconcile(ref)
+                except Crash:
+                    self.restart()
+            self.step()
+            self.clock.pass_by(self.settings.tick.interval_seconds)
 
     def restart(self) -> None:
         """End the process and begin a new one, which knows only what the cluster knows."""
@@ -375,6 +396,9 @@ class World:
             rest = {
                 k: v for k, v in status.items() if k not in ("conditions", "observedGeneration")
             }
+            if "rollout" in rest:  # all of it but its times
+                stands = ("summary", "phase", "stable", "canary", "step", "isJudged")
+                rest["rollout"] = {k: v for k, v in rest["rollout"].items() if k in stands}
             says = found.get("spec")
             if kind == "ConfigMap":
                 says, metadata = told(found), metadata["labels"]

@@ -11,7 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tidegate.api.gate_config import GateConfig, KVGroup, RevisionConfig, SliceConfig
+from tidegate.api.gate_config import (
+    GateConfig,
+    KVGroup,
+    RevisionConfig,
+    ShedShare,
+    ShiftShare,
+    SliceConfig,
+)
 from tidegate.api.gate_spec import GateSpec
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.quantities import spell_duration
@@ -35,12 +42,15 @@ class Around:
     `others` are slices that run and are not the plan's: older revisions, classes that it left.
     `ready` counts ready pods by (pool, revision). `generation` is the resource's.
     `kept` are slices of the plan that go on with the numbers that they were made with.
+    `shed` and `shift` are what the slow loop, or a person, has decided.
     """
 
     generation: int = 0
     others: tuple[SliceConfig, ...] = ()
     ready: Mapping[tuple[str, str], int] = field(default_factory=dict)
     kept: tuple[SliceConfig, ...] = ()
+    shed: ShedShare | None = None
+    shift: ShiftShare | None = None
 
 
 def make(
@@ -70,6 +80,8 @@ def make(
             "slo": spec.slo.wire() if spec.slo else {},
             "limits": _limits(gate),
             "deadlines": gate.deadlines.wire(),
+            "shed": around.shed,
+            "shift": around.shift,
             "tenants": {
                 "requireKey": gate.require_key,
                 "defaultPriority": gate.default_priority,

@@ -12,6 +12,7 @@ from tidegate.core.measure.learn import Reading
 from tidegate.core.measure.store import Store
 from tidegate.core.nodes import Node
 from tidegate.core.plan import Plan
+from tidegate.flow.overload_memory import OverloadMemory
 from tidegate.flow.ports import Configured, Document, Ref
 
 Key = tuple[str, str, str]
@@ -124,7 +125,8 @@ class Memory:
     nothing to write. `waiting` names the slices whose newer rendering waited when a pass last
     rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by
     namespace; `consulted` has the identity for which that was last asked for. `logs_at` is when
-    logs may be fetched again after one could not be (monotonic), `told` what was told in vain.
+    logs may be fetched again after one could not be (monotonic), `told` what was told in vain,
+    `overload` what the slow loop came to.
     """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
@@ -144,6 +146,7 @@ class Memory:
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     logs_at: dict[Ref, float] = field(default_factory=dict)
     told: dict[Ref, Told] = field(default_factory=dict)
+    overload: OverloadMemory = field(default_factory=OverloadMemory)
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone, or to a namespace without any left."""
@@ -162,6 +165,7 @@ class Memory:
             self.told,
         ):
             known.pop(ref, None)
+        self.overload.forget(ref)
         if all(other.namespace != ref.namespace for other in self.plans):
             self.kept.pop(ref.namespace, None)
             self.locks.pop(ref.namespace, None)

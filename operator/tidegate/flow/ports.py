@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from tidegate.core.admission import Rules
 from tidegate.core.nodes import GpuPod, NodeClassSetting
+from tidegate.core.overload.decision import Tick
+from tidegate.core.overload.load import Load
 from tidegate.core.overload.signal import Signals, Unknown
 from tidegate.facts.cache_config import CacheConfig
 
@@ -44,6 +46,9 @@ class ReadFailed(Exception):
 
 class Cluster(Protocol):
     """The API server, as one pass sees it."""
+
+    def refs(self) -> Sequence[Ref]:
+        """Return every LLMDeployment in the cache."""
 
     def deployment(self, ref: Ref) -> Document | None:
         """Return the LLMDeployment from the cache, or None when it is gone."""
@@ -163,6 +168,9 @@ class Metrics(Protocol):
         Of a deployment that is not in it nothing was told: `why_silent` says why.
         """
 
+    def loads(self) -> Mapping[Ref, Load]:
+        """Return what deployments' gates carry, as the last question told it."""
+
     def why_silent(self) -> Unknown | None:
         """Return why the last question had no useful answer at all; None where it had one."""
 
@@ -190,3 +198,4 @@ class Settings:
     drift_limit_percent: float = 5.0
     admission: Rules = field(default_factory=Rules)
     gate_image: str = "tidegate"
+    tick: Tick = field(default_factory=Tick)

@@ -26,6 +26,7 @@ from tidegate.flow import (
     gather,
     keeping,
     measuring,
+    overload_telling,
     references,
     rendering,
     seeing,
@@ -186,6 +187,8 @@ class Work:
         """Write what differs; a pass at rest ends before its first call."""
         snapshot, settings = self.snapshot, self.settings
         around = slices.around(snapshot, planned, decision)
+        shed, shift = overload_telling.shares(snapshot, spec, self.cluster, self.memory.overload)
+        around = replace(around, shed=shed, shift=shift)
         inputs = (snapshot.identity, planned, decision, around, gather.versions(snapshot))
         if self.memory.unchanging.get(snapshot.ref) == inputs:
             return
@@ -237,6 +240,9 @@ class Work:
             drift_limit_percent=limit,
             gates=looked.seen,
             waiting=self.memory.waiting.get(self.snapshot.ref),
+            loop=overload_telling.loop(
+                self.snapshot, self.spec, self.plan, self.settings.tick, self.memory.overload
+            ),
         )
 
     async def _drifts(self) -> tuple[Drift, ...]:

@@ -6,6 +6,7 @@ from tidegate.api.conditions import Condition, ConditionType
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.reasons import Reason
 from tidegate.core import status
+from tidegate.core.overload import events
 from tidegate.core.status import Seen
 from tidegate.flow.memory import Memory, Told
 from tidegate.flow.ports import Clock, Cluster, Document, Ref, WriteFailed
@@ -16,6 +17,7 @@ _EXPECTED = (
     Reason.PODS_STARTING,
     Reason.SCALING,
     Reason.ROLLING_OUT,
+    Reason.METRICS_FRESH,
 )
 """Reasons that nobody has to do anything about."""
 
@@ -61,10 +63,13 @@ async def tell(
         await cluster.emit(
             ref, "Normal" if is_expected else "Warning", condition.reason, condition.message
         )
+    event = events.between(before.overload if before else None, after.overload)
+    if event is not None:
+        await cluster.emit(ref, event.kind, event.reason, event.message)
 
 
 def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus) -> list[Condition]:
-    """Return what is worth an Event: Ready and what it is for, and a standstill."""
+    """Return what is worth an Event: Ready and what it is for, a standstill, and lost metrics."""
     known = (
         {entry.type: (entry.status, entry.reason) for entry in before.conditions} if before else {}
     )
@@ -72,7 +77,10 @@ def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus)
     for condition in after.conditions:
         changed = known.get(condition.type) != (condition.status, condition.reason)
         is_standstill = condition.type == ConditionType.STALLED and condition.status == "True"
-        if changed and (condition.type == ConditionType.READY or is_standstill):
+        is_of_metrics = condition.type == ConditionType.METRICS_AVAILABLE and (
+            condition.status == "False" or known.get(condition.type, ("",))[0] == "False"
+        )
+        if changed and (condition.type == ConditionType.READY or is_standstill or is_of_metrics):
             told.append(condition)
     if len(told) == 2 and (told[0].reason, told[0].message) == (told[1].reason, told[1].message):
         return told[:1]

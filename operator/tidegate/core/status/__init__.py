@@ -7,6 +7,6 @@ has lasted too long.
 
 from tidegate.core.status.document import make
 from tidegate.core.status.gates import GatesSeen, fault
-from tidegate.core.status.seen import PoolPods, Seen, Trouble
+from tidegate.core.status.seen import Loop, PoolPods, Seen, Trouble
 
-__all__ = ["GatesSeen", "PoolPods", "Seen", "Trouble", "fault", "make"]
+__all__ = ["GatesSeen", "Loop", "PoolPods", "Seen", "Trouble", "fault", "make"]

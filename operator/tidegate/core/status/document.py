@@ -33,6 +33,7 @@ def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDep
         kv_tokens=plan_status.kv_tokens(plan) if plan else None,
         reason=ready.reason if ready else None,
         conditions=merged,
+        overload=seen.loop.status,
         plan=plan_status.entries(plan, seen.drifts)[:_ENTRIES] if plan else [],
         excluded=plan_status.exclusions(plan)[:_ENTRIES] if plan else [],
         warnings=[conditions.clipped(line, _LINE) for line in seen.warnings[:_WARNINGS]],

@@ -35,6 +35,7 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
         _available(seen),
         _budget_drift(seen),
         _rendering_current(seen),
+        *seen.loop.verdicts,
     ]
 
 

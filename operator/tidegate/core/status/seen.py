@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from tidegate.api.overload_status import OverloadStatus
 from tidegate.core.causes import Cause
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import Decision
+from tidegate.core.status.conditions import Verdict
 from tidegate.core.status.gates import GatesSeen
 
 
@@ -27,6 +29,14 @@ class Trouble:
     reason: str
     message: str
     waits: bool = False
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the slow loop holds, and its conditions; nothing where it has nothing to do."""
+
+    status: OverloadStatus | None = None
+    verdicts: tuple[Verdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,3 +62,4 @@ class Seen:
     drift_limit_percent: float = 5.0
     gates: GatesSeen | None = None
     waiting: tuple[str, ...] | None = None
+    loop: Loop = Loop()

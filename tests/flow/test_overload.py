@@ -1,0 +1,399 @@
+"""The slow loop: an overload becomes shares at the gates, words in status, and goes again."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tidegate.api.gate_config import GateConfig
+from tidegate.api.reasons import Reason
+from tidegate.core.overload.load import Load
+from tidegate.core.overload.signal import Unknown
+from tidegate.flow.ports import Ref
+
+from .metrics import KV
+from .world import A100, World
+
+CHAT, OTHER = Ref("default", "chat"), Ref("default", "other")
+UNREACHABLE = Unknown(Reason.METRICS_UNREACHABLE, "Prometheus gave no answer within 5 s")
+UNCONFIGURED = Unknown(Reason.METRICS_UNCONFIGURED, "no Prometheus")
+CALM, FULL = 0.3, 0.97
+
+
+def config(world: World, name: str = "chat") -> GateConfig:
+    found = world.api.objects["ConfigMap", "default", f"{name}-gate"]
+    return GateConfig.model_validate_json(found["data"]["gate.json"])
+
+
+def shed(world: World) -> float:
+    share = config(world).shed
+    return share.percent if share else 0
+
+
+def loop_events(world: World) -> list[tuple[str, str]]:
+    known = {str(reason) for reason in Reason if reason.value in _LOOP}
+    return [(kind, reason) for kind, reason, _ in world.api.events if reason in known]
+
+
+_LOOP = (
+    "WithinThresholds",
+    "OverThreshold",
+    "LettingGo",
+    "OverrideActive",
+    "MetricsUnreachable",
+    "MetricsFresh",
+    "MetricsStale",
+)
+
+
+async def serving(**spec) -> World:
+    """Return a world whose deployment serves and whose loop has looked at it."""
+    world = World()
+    world.engines.is_silent = True
+    world.node("a1", A100, 8)
+    world.apply(**spec)
+    world.metrics.tell(CALM)
+    await world.run()
+    await world.oversee(10)
+    world.api.events.clear()
+    return world
+
+
+async def overloaded(**spec) -> World:
+    world = await serving(**spec)
+    world.metrics.tell(FULL)
+    await world.oversee(120)
+    assert shed(world) > 0
+    return world
+
+
+def until(world: World, seconds: float) -> str:
+    return datetime.fromtimestamp(world.clock.wall + seconds, UTC).isoformat()
+
+
+class TestAnOverload:
+    async def test_becomes_a_share_at_the_gates_a_status_conditions_and_an_event(self):
+        world = await serving()
+        world.metrics.tell(FULL)
+        await world.oversee(120)
+
+        share, status = config(world).shed, world.status()["overload"]
+        assert share.percent == status["shedPercent"] > 0
+        assert share.until.timestamp() > world.clock.now()
+        assert share.floor == 9
+        assert status["state"] == "Overloaded"
+        assert (status["signal"], status["pool"], status["value"]) == ("kvUsage", "unified", "0.97")
+        assert world.condition("Overloaded")["status"] == "True"
+        assert world.condition("MetricsAvailable")["status"] == "True"
+        assert ("Warning", "OverThreshold") in loop_events(world)
+
+    async def test_that_is_short_changes_nothing(self):
+        world = await serving()
+        writes = len(world.api.writes)
+        world.metrics.tell(FULL)
+        await world.oversee(5)
+        world.metrics.tell(CALM)
+        await world.oversee(60)
+
+        assert len(world.api.writes) == writes
+
+    async def test_goes_by_itself_and_each_turn_is_told_once(self):
+        world = await overloaded()
+        world.metrics.tell(CALM)
+        await world.oversee(900)
+
+        assert config(world).shed is None
+        assert world.status()["overload"]["state"] == "Normal"
+        assert world.condition("Overloaded")["status"] == "False"
+        told = loop_events(world)
+        assert told[0] == ("Warning", "OverThreshold")
+        assert ("Normal", "LettingGo") in told
+        assert told[-1] == ("Normal", "WithinThresholds")
+        assert len(told) <= 4
+
+    async def test_is_written_again_only_to_renew_it_while_it_stays_the_same(self):
+        world = await serving(overload={"shed": {"maxPercent": 30}})
+        world.metrics.tell(1.0)
+        await world.oversee(200)
+        status, writes = world.status(), len(world.api.writes)
+        before = config(world).shed
+        await world.oversee(300)
+
+        assert shed(world) == 30
+        assert config(world).shed.until > before.until
+        # two writes for each half of the shares' life: the gates' configuration and the status
+        assert len(world.api.writes) - writes <= 2 * (
+            300 / (world.settings.tick.ttl_seconds / 2) + 1
+        )
+        changed = {
+            key
+            for key, value in status["overload"].items()
+            if value != world.status()["overload"][key]
+        }
+        assert changed <= {"until"}
+
+    async def test_of_one_deployment_is_not_seen_at_another(self):
+        world = await serving()
+        world.apply("other")
+        world.metrics.tell(CALM, name="other")
+        await world.run()
+        world.metrics.tell(FULL)
+        await world.oversee(120)
+
+        assert shed(world) > 0
+        assert config(world, "other").shed is None
+
+
+class TestAtRest:
+    async def test_the_loop_writes_nothing_and_wakes_nobody(self):
+        world = await serving()
+        writes, reads = len(world.api.writes), len(world.api.reads)
+        for number in range(100):
+            world.metrics.tell(CALM + number / 1000)
+            world.metrics.age_seconds = number % 15
+            assert await world.tick() == []
+            world.clock.pass_by(5)
+        await world.reconcile()
+
+        assert len(world.api.writes) == writes
+        assert len(world.api.reads) == reads
+
+    async def test_fifty_deployments_are_one_question(self):
+        world = World()
+        world.engines.is_silent = True
+        world.node("a1", A100, 64)
+        for number in range(50):
+            world.apply(f"d{number}", pools={"unified": {"replicas": 1}})
+            world.metrics.tell(CALM, name=f"d{number}")
+        asked = world.metrics.asked
+        assert len(await world.tick()) == 50
+
+        assert world.metrics.asked == asked + 1
+
+    async def test_a_deployment_that_cannot_be_read_stops_no_other(self):
+        world = await serving()
+        world.apply("other")
+        await world.run()
+        seen = world.memory.overload.seen
+        seen.clear()
+        world.metrics.values[OTHER] = {KV: "no number"}
+        await world.tick()
+
+        assert set(world.ticks_failed) == {OTHER}
+        assert set(seen) == {CHAT}
+
+    async def test_what_is_gone_is_forgotten(self):
+        world = await serving()
+        world.api.remove(("LLMDeployment", "default", "chat"))
+        await world.tick()
+
+        assert world.memory.overload.seen == {}
+        assert world.memory.overload.specs == {}
+
+
+class TestWithoutData:
+    @pytest.mark.parametrize("usage", [CALM, FULL])
+    async def test_shares_are_held_and_then_given_back_but_never_opened_at_once(self, usage):
+        world = await serving()
+        world.metrics.tell(usage)
+        await world.oversee(120)
+        held = shed(world)
+        world.metrics.silence = UNREACHABLE
+        await world.oversee(290)
+        assert shed(world) == held
+        condition = world.condition("MetricsAvailable")
+        assert (condition["status"], condition["reason"]) == ("False", "MetricsUnreachable")
+        assert "holdFor" in condition["message"]
+
+        steps = []
+        for _ in range(60):
+            await world.oversee(10)
+            steps.append(shed(world))
+        assert steps[-1] == 0
+        assert all(0 <= a - b <= 10 for a, b in zip([held, *steps], steps, strict=False))
+
+    async def test_it_is_told_once_and_so_is_the_return(self):
+        world = await serving()
+        world.metrics.silence = UNREACHABLE
+        await world.oversee(100)
+        world.metrics.silence = None
+        await world.oversee(100)
+
+        assert loop_events(world) == [("Warning", "MetricsUnreachable"), ("Normal", "MetricsFresh")]
+
+    async def test_ages_that_move_are_no_news(self):
+        world = await serving()
+        writes = []
+        for age in range(60, 200, 5):
+            stale = Unknown(Reason.METRICS_STALE, f"its sample is {age} s old, over 45 s")
+            world.metrics.tell(stale)
+            await world.oversee(5)
+            await world.reconcile()
+            writes.append(len(world.api.writes))
+
+        assert len(set(writes)) == 1
+        assert world.condition("MetricsAvailable")["reason"] == "MetricsStale"
+
+    async def test_a_pool_without_a_ready_pod_has_nothing_to_measure(self):
+        world = await serving(pools={"unified": {"replicas": 0}})
+        del world.metrics.values[CHAT]
+        await world.oversee(30)
+
+        assert world.condition("MetricsAvailable")["status"] == "Unknown"
+
+    async def test_without_a_prometheus_the_loop_is_off_and_says_so_once(self):
+        world = World()
+        world.engines.is_silent = True
+        world.node("a1", A100)
+        world.apply()
+        world.metrics.silence = UNCONFIGURED
+        await world.run()
+        await world.oversee(10)
+        writes = len(world.api.writes)
+        await world.oversee(600)
+
+        condition = world.condition("MetricsAvailable")
+        assert (condition["status"], condition["reason"]) == ("Unknown", "MetricsUnconfigured")
+        assert "overload" not in world.status()
+        assert len(world.api.writes) == writes
+
+
+class TestALever:
+    @pytest.mark.parametrize("silence", [None, UNCONFIGURED, UNREACHABLE])
+    async def test_holds_with_and_without_prometheus_until_it_lapses(self, silence):
+        world = await serving()
+        world.metrics.silence = silence
+        await world.oversee(10)
+        world.api.events.clear()
+        lever = {"action": "Shed", "percent": 40, "until": until(world, 300), "reason": "INC-1"}
+        world.apply(overload={"override": lever})
+        await world.oversee(10)
+
+        assert shed(world) == 40
+        assert config(world).shed.until.timestamp() >= world.clock.now() + 280
+        status = world.status()["overload"]
+        assert (status["state"], status["override"]["reason"]) == ("Override", "INC-1")
+        assert ("Warning", "OverrideActive") in loop_events(world)
+
+        await world.oversee(900)
+        assert config(world).shed is None
+        assert world.status().get("overload", {}).get("state", "Normal") == "Normal"
+        assert [reason for _, reason in loop_events(world)].count("OverrideActive") == 1
+        assert 2 <= len(loop_events(world)) <= 4
+
+    async def test_open_beats_an_overload(self):
+        world = await overloaded()
+        lever = {"action": "Open", "until": until(world, 600), "reason": "INC-2"}
+        world.apply(overload={"override": lever})
+        await world.oversee(10)
+
+        assert config(world).shed is None
+        assert world.status()["overload"]["state"] == "Override"
+
+
+class TestAShift:
+    async def world(self, **other) -> World:
+        world = await serving(overload={"shift": {"to": "other", "maxPercent": 50}})
+        world.apply("other", gate={"service": {"port": 8000}}, **other)
+        world.metrics.tell(CALM, name="other")
+        await world.run()
+        world.metrics.carried = {
+            CHAT: Load(20, 18, 9000, 10_000),
+            OTHER: Load(2, 2, 1000, 10_000),
+        }
+        world.metrics.tell(FULL)
+        return world
+
+    async def test_goes_to_the_port_of_the_others_gate_before_anything_is_shed(self):
+        world = await self.world()
+        await world.oversee(60)
+
+        share = config(world).shift
+        assert (share.to, share.port) == ("other", 8000)
+        assert 0 < share.percent <= 50
+        assert world.condition("TrafficShifted")["status"] == "True"
+        assert config(world, "other").shift is None
+
+    @pytest.mark.parametrize("of_other", [0.95, UNREACHABLE])
+    async def test_goes_to_none_that_is_over_its_own_exit_or_unknown(self, of_other):
+        world = await self.world()
+        world.metrics.tell(of_other, name="other")
+        await world.oversee(120)
+
+        assert config(world).shift is None
+        assert shed(world) > 0
+
+    async def test_is_no_more_than_the_other_has_room_for(self):
+        world = await self.world()
+        # 500 tokens are held for each request a second: 1,000 are left under its exit, 2 of 20
+        world.metrics.carried[OTHER] = Load(14, 14, 7000, 10_000)
+        await world.oversee(10)
+        await world.oversee(10)
+
+        assert config(world).shift.percent <= 20
+
+    async def test_goes_to_none_without_a_gate_or_that_is_not_there(self):
+        world = await self.world()
+        world.apply("other", gate={"enabled": False})
+        await world.run()
+        await world.oversee(120)
+        assert config(world).shift is None
+
+        world.api.remove(("LLMDeployment", "default", "other"))
+        await world.oversee(60)
+        assert config(world).shift is None
+
+
+class TestAnotherProcess:
+    async def test_goes_on_from_what_the_status_says(self):
+        world = await overloaded()
+        held, writes = shed(world), len(world.api.writes)
+        world.restart()
+        await world.reconcile()
+        assert shed(world) == held  # before its first tick
+        await world.tick()
+        await world.reconcile()
+
+        assert shed(world) == held
+        assert world.status()["overload"]["state"] == "Overloaded"
+        assert len(world.api.writes) <= writes + 2
+
+    async def test_ends_alike_after_a_crash_at_any_write(self):
+        async def play(crash_after: int | None) -> World:
+            world = await serving(overload={"shed": {"maxPercent": 30}})
+            begun = len(world.api.writes)
+            if crash_after is not None:
+                world.api.crash_after = begun + crash_after
+            world.metrics.tell(1.0)
+            await world.oversee(200)
+            world.api.crash_after = None
+            world.writes = len(world.api.writes) - begun
+            return world
+
+        def end(world: World) -> tuple[object, ...]:
+            status = world.status()["overload"]
+            return shed(world), status["state"], status["shedPercent"], status["signal"]
+
+        plain = await play(None)
+        for count in range(min(plain.writes, 12)):
+            assert end(await play(count)) == end(plain), f"crash after write {count}"
+
+
+async def test_a_gate_that_is_switched_off_leaves_no_trace_of_the_loop():
+    world = await overloaded()
+    world.apply(gate={"enabled": False})
+    await world.oversee(10)
+    await world.run()
+
+    assert "overload" not in world.status()
+    kinds = {condition["type"] for condition in world.status()["conditions"]}
+    assert kinds.isdisjoint({"Overloaded", "TrafficShifted", "MetricsAvailable"})
+
+
+async def test_the_configuration_names_no_number_and_no_persons_reason_to_clients():
+    world = await serving()
+    lever = {"action": "Shed", "percent": 40, "until": until(world, 300), "reason": "INC-1 secret"}
+    world.apply(overload={"override": lever})
+    await world.oversee(10)
+
+    assert "secret" not in json.dumps(config(world).wire())
