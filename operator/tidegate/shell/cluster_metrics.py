@@ -4,6 +4,7 @@ Nothing is kept between two reads, so a deployment that is gone leaves no series
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -16,7 +17,7 @@ _OBJECTIVES = {"timeToFirstToken": "ttft", "timePerOutputToken": "tpot"}
 
 
 class ClusterMetrics(Collector):
-    """Conditions, pods by pool and objectives of each deployment; silence of each watch.
+    """Conditions, pods, objectives and levers of each deployment; silence of each watch.
 
     Args:
         deployments: Returns every LLMDeployment.
@@ -52,6 +53,7 @@ class ClusterMetrics(Collector):
         yield _conditions(there)
         yield from _pods(there)
         yield _objectives(there)
+        yield _overrides(there)
 
 
 def _conditions(deployments: Iterable[Document]) -> GaugeMetricFamily:
@@ -92,6 +94,29 @@ def _objectives(deployments: Iterable[Document]) -> GaugeMetricFamily:
             if seconds is not None:
                 family.add_metric((*_place(document), objective), seconds)
     return family
+
+
+def _overrides(deployments: Iterable[Document]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "tidegate_override_until_timestamp_seconds",
+        "When a person's lever lapses, in Unix time; absent where none is set.",
+        labels=(*_DEPLOYMENT, "action"),
+    )
+    for document in deployments:
+        spec = document.get("spec") or {}
+        lever = (spec.get("overload") or {}).get("override")
+        until = _instant(lever.get("until")) if lever else None
+        if lever and until is not None:
+            family.add_metric((*_place(document), lever.get("action") or ""), until)
+    return family
+
+
+def _instant(written: object) -> float | None:
+    """Read a moment as Unix seconds."""
+    try:
+        return datetime.fromisoformat(str(written)).timestamp()
+    except ValueError:
+        return None
 
 
 def _seconds(written: object) -> float | None:

@@ -1,5 +1,6 @@
 """What the caches hold of deployments shows as metrics, and goes with them."""
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidegate.shell.cluster_metrics import ClusterMetrics
@@ -41,10 +42,25 @@ def test_conditions_pods_and_objectives_show():
     }
 
 
-def test_what_is_not_known_is_absent():
-    slo = {"timeToFirstToken": "soon"}
+def test_a_lever_shows_when_it_lapses():
+    lever = {"action": "Shed", "percent": 30, "until": "2026-11-30T04:00:00+02:00"}
 
-    assert shown([deployment(), deployment("other", spec={"slo": slo}, status={})]) == set()
+    assert shown([deployment(spec={"overload": {"override": lever}})]) == {
+        f'tidegate_override_until_timestamp_seconds{{action="Shed",{OF}}} 1.796004e+09'
+    }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"slo": {"timeToFirstToken": "soon"}},
+        {"overload": {"enterAfter": "5s"}},
+        {"overload": {"override": {"action": "Open", "until": "tomorrow"}}},
+    ],
+)
+def test_what_is_not_known_is_absent(spec):
+    assert shown([deployment(spec=spec), deployment("other", status={})]) == set()
 
 
 def test_a_replica_that_does_not_lead_tells_of_its_watches_only():

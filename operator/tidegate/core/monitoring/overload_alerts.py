@@ -64,16 +64,17 @@ def _oscillation() -> Alert:
 
 
 def _override() -> Alert:
+    until = operators("tidegate_override_until_timestamp_seconds")
     return Alert(
         name="OverrideActive",
-        promql=f"{most(DEPLOYMENT, operators('tidegate_overload_override_active'))} == 1",
+        promql=f"{most(f'{DEPLOYMENT}, action', until)} > time()",
         severity="warning",
         for_seconds=_HOUR,
         keep_seconds=0,
         summary=f"{NAME}: a lever is set for over an hour",
         description=(
-            "spec.overload.override holds instead of the loop for over an hour; who set it, why "
-            "and until when is in the resource."
+            "spec.overload.override ({{ $labels.action }}) holds instead of the loop for over an "
+            "hour; who set it, why and until when is in the resource."
         ),
     )
 
