@@ -35,6 +35,7 @@ from tidegate.gate.shell.request_log import RequestLog, Which
 from tidegate.gate.shell.telemetry import Telemetry
 from tidegate.gate.wire import heads
 from tidegate.gate.wire.client import ClientConnection
+from tidegate.gate.wire.memory import Memory
 from tidegate.gate.wire.observer import Finished
 from tidegate.gate.wire.pods import PodConnection, Pods
 from tidegate.gate.wire.server import Server
@@ -136,7 +137,7 @@ class Gate:
             answering = PodConnection(connections._idle, (engine.address, engine.port))
             answering.connection_made(cast(asyncio.Transport, _Engine(loop, answering)))
             answering.release(loop.time())
-        server = Server(wiring)
+        server = Server(wiring, Memory())
         self._clients = [ClientConnection(server, sweep, loop) for _ in range(CLIENTS)]
         for client in self._clients:
             client.connection_made(cast(asyncio.Transport, _Client(self._answered, client)))

@@ -15,7 +15,7 @@ from tests.gate.running import Client, Gate, ask, eventually, post, running
 
 from tidegate.gate.wire import client as client_module
 from tidegate.gate.wire import relay as relay_module
-from tidegate.gate.wire import server as server_module
+from tidegate.gate.wire.memory import Memory
 
 HOST = "host: g\r\n"
 BODY = '{"model": "tiny", "prompt": [1], "max_tokens": 1}'
@@ -75,7 +75,7 @@ async def works(gate: Gate) -> None:
     assert (await ask(gate, post())).status == 200
     await gate.settled()
     await eventually(lambda: gate.told.open_connections == 0)
-    assert gate.server._bodies_bytes == 0
+    assert gate.server.memory.bodies_bytes == gate.server.memory.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("raw", SMUGGLING.values(), ids=SMUGGLING)
@@ -151,14 +151,14 @@ async def test_bodies_in_chunks_of_any_sensible_size_are_taken(size: int) -> Non
         await works(gate)
 
 
-async def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "BODIES_BYTES", 1_000_000)
+async def test_all_bodies_together_are_bounded() -> None:
     head = f"{POST}content-length: 400000\r\n\r\n".encode()
     async with gate_and_engine() as (gate, _):
+        gate.server.memory = Memory(4_000_000)
         async with Client.to(gate) as first, Client.to(gate) as second, Client.to(gate) as third:
             for one in (first, second):
                 one.send(head)
-            await eventually(lambda: gate.server._bodies_bytes == 800_000)
+            await eventually(lambda: gate.server.memory.bodies_bytes == 800_000)
             third.send(head)
             answer = await third.answer()
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -403,6 +403,16 @@ UNREAD = {
 }
 
 
+class Nobody:
+    """A holder that is never told to go."""
+
+    def abort(self) -> None:
+        raise AssertionError("it holds less than is allowed")
+
+
+NOBODY = Nobody()
+
+
 def held_bytes(gate: Gate) -> int:
     return sum(
         one._transport.get_write_buffer_size() + one._intake.waiting_bytes
@@ -482,6 +492,56 @@ async def test_a_drain_waits_for_a_client_that_is_still_reading() -> None:
         assert answer.is_complete
         assert len(answer.body) > len(text)
         assert await draining
+
+
+async def test_many_who_do_not_read_hold_a_bounded_amount_and_the_slowest_goes() -> None:
+    flood = streams(*[token("x" * 30_000)] * 200)
+    async with (
+        Engine(flood) as engine,
+        running(engine) as gate,
+        contextlib.AsyncExitStack() as all_,
+    ):
+        gate.server.memory = memory = Memory(8 * 200_000)
+        slow = []
+        for _ in range(12):
+            slow.append(await all_.enter_async_context(one_who_does_not_read(gate)))
+            slow[-1].send(post(stream=True))
+            await asyncio.sleep(0.05)
+            assert held_bytes(gate) < 600_000
+        await eventually(lambda: gate.told.open_connections < len(slow))
+        assert memory.buffered_bytes <= 200_000
+        assert gate.told.finished_requests[0].outcome == "client-gone"
+    assert memory.buffered_bytes == 0
+
+
+async def test_nobody_new_is_taken_while_those_who_do_not_read_hold_too_much() -> None:
+    flood = streams(*[token("x" * 30_000)] * 200)
+    async with Engine(flood) as engine, running(engine) as gate:
+        async with one_who_does_not_read(gate) as slow:
+            gate.server.memory = Memory(8 * 1_000_000)
+            slow.send(post(stream=True))
+            await eventually(lambda: gate.server.memory.buffered_bytes > 0)
+            gate.server.memory.buffers(NOBODY, 740_000)
+            answer = await ask(gate, post())
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            gate.server.memory.buffers(NOBODY, 0)
+            assert (await ask(gate, post())).status == 200
+        await gate.settled()
+
+
+async def test_answers_are_not_kept_to_be_judged_where_there_is_no_room_for_them() -> None:
+    text = "x" * 250_000
+    said = whole(completion(text=text))
+    engine = Engine(answers(said[:200_000], b"", said[200_000:], pause=0.1))
+    async with engine, running(engine) as gate, Client.to(gate) as client:
+        gate.server.memory = memory = Memory(8 * 800_000)
+        memory.buffers(NOBODY, 590_000)
+        client.send(post())
+        assert (await client.answer(to_head=True)).status == 200
+        assert gate.server.in_flight == 1, "it began before it was whole"
+        assert text.encode() in await client.reader.readuntil(b"}}")
+        await gate.settled()
+        await eventually(lambda: memory.buffered_bytes == 590_000)
 
 
 async def test_the_log_of_a_request_has_no_prompt_and_no_key() -> None:

@@ -10,7 +10,7 @@ from prometheus_client import disable_created_metrics
 
 from tidegate.api.gate_config import Deadlines
 from tidegate.core import names
-from tidegate.gate.shell import admin, listening, pod_metrics, upkeep
+from tidegate.gate.shell import admin, container, listening, pod_metrics, upkeep
 from tidegate.gate.shell.cluster_source import ClusterSource
 from tidegate.gate.shell.file_source import FileSource
 from tidegate.gate.shell.file_watch import FileWatch
@@ -109,7 +109,13 @@ async def _serve(gate: Gate, settings: Settings) -> Server:
 
     sockets = listening.sockets(settings.host, settings.port, "--port")
     return await server.serve(
-        gate.reader, gate.admissions, gate.config, sockets, gate.telemetry, peer
+        gate.reader,
+        gate.admissions,
+        gate.config,
+        sockets,
+        gate.telemetry,
+        peer,
+        container.memory_bytes(),
     )
 
 

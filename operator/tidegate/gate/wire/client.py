@@ -16,6 +16,7 @@ from tidegate.gate.exchange import Refusal, Why
 from tidegate.gate.wire.heads import CHUNKED, UNTIL_CLOSE, Asked, Headers, write_answer
 from tidegate.gate.wire.host import Host
 from tidegate.gate.wire.intake import Intake, Refused
+from tidegate.gate.wire.memory import UNCOUNTED_BYTES
 from tidegate.gate.wire.parties import Reads
 from tidegate.gate.wire.relay import CLIENT_STALL_SECONDS
 from tidegate.gate.wire.sweep import Sweep
@@ -29,10 +30,11 @@ BODY_SECONDS: Final = 20.0
 BODY_BYTES_PER_SECOND: Final = 16 * 1024
 LINGER_SECONDS: Final = 2.0
 """How long a refused client may go on sending, so that it reads the answer before a reset."""
-PIPELINED_BYTES: Final = 64 * 1024
+PIPELINED_BYTES: Final = 16 * 1024
 """What is taken of later requests while one is served; then the connection is not read."""
-HIGH_WATER_BYTES: Final = 64 * 1024
-LOW_WATER_BYTES: Final = 16 * 1024
+HIGH_WATER_BYTES: Final = 16 * 1024
+"""What waits to be read by a client until its engine is not read further; many events."""
+LOW_WATER_BYTES: Final = 4 * 1024
 
 
 class Phase(Enum):
@@ -64,6 +66,8 @@ class ClientConnection(asyncio.Protocol):
         self._moved_at = self._since
         self._is_ahead = False
         self._peer = ""
+        self._kept_bytes = 0
+        self._counted_bytes = 0
         self.is_http10 = False
         self.is_paused = False
         self.reads: Reads | None = None
@@ -96,6 +100,7 @@ class ClientConnection(asyncio.Protocol):
             self._advance()
         if self._holds_enough:
             self._transport.pause_reading()
+        self._count_buffers()
 
     def eof_received(self) -> bool:
         """The client hung up: nothing that is half closed is served."""
@@ -118,10 +123,12 @@ class ClientConnection(asyncio.Protocol):
         self.is_paused = True
         if self.reads is not None:
             self.reads.pause()
+        self._count_buffers()
 
     def resume_writing(self) -> None:
         """It has caught up."""
         self.is_paused = False
+        self._count_buffers()
         if self.reads is not None:
             self.reads.resume()
         if self._phase is Phase.READING:
@@ -216,6 +223,14 @@ class ClientConnection(asyncio.Protocol):
             self._keeps_alive = False
         self.write(write_answer(status, headers, length, keeps_alive=self._stays) + first)
 
+    def may_keep(self, kept_bytes: int) -> bool:
+        """Note what is kept of an answer before it begins; False where there is no room for it."""
+        if kept_bytes > UNCOUNTED_BYTES and not self._host.has_room(kept_bytes - self._kept_bytes):
+            return False
+        self._kept_bytes = kept_bytes
+        self._count_buffers()
+        return True
+
     def write(self, data: bytes) -> None:
         """Write bytes; uvloop raises where the client left in this very turn of the loop."""
         if not self._transport.is_closing():
@@ -265,6 +280,17 @@ class ClientConnection(asyncio.Protocol):
         is_busy = self._phase is Phase.SERVED or self.is_paused or self._is_ahead
         return is_busy and self._intake.waiting_bytes > PIPELINED_BYTES
 
+    def _count_buffers(self) -> None:
+        """Tell the server what is held here, where it is much or was."""
+        held_bytes = self._kept_bytes + self._intake.waiting_bytes
+        if self.is_paused:
+            held_bytes += self._transport.get_write_buffer_size()
+        counted_bytes = held_bytes if held_bytes > UNCOUNTED_BYTES else 0
+        if self._phase is Phase.CLOSED or not (counted_bytes or self._counted_bytes):
+            return
+        self._counted_bytes = counted_bytes
+        self._host.buffers(self, counted_bytes)
+
     def _read_on(self) -> None:
         """Look at what came meanwhile, in a turn of its own, and read further."""
         if self._intake.waiting_bytes and not self._is_ahead:
@@ -279,6 +305,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._intake.waiting_bytes:
             self._advance()
+            self._count_buffers()
         if not self._transport.is_closing() and not self._holds_enough:
             self._transport.resume_reading()
 

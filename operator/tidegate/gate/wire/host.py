@@ -43,3 +43,9 @@ class Host(Judge, Protocol):
 
     def closed(self, client: "ClientConnection") -> None:
         """Count it no more."""
+
+    def has_room(self, more_bytes: int) -> bool:
+        """Tell whether so much more may be kept for it."""
+
+    def buffers(self, client: "ClientConnection", held_bytes: int) -> None:
+        """Note what is held for it beside a body."""

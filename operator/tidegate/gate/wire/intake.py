@@ -15,7 +15,12 @@ SPARE_FRAMING_BYTES: Final = 16 * 1024
 """What a body's chunks may take beside its own bytes, and an eighth of those."""
 
 _NO_ROOM: Final = Refusal(
-    503, Why.QUEUE_FULL, "too many bodies are held at once", "overloaded_error", None, 1
+    503,
+    Why.QUEUE_FULL,
+    "the gate holds as much for its clients as it has memory for",
+    "overloaded_error",
+    None,
+    1,
 )
 
 

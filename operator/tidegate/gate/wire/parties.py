@@ -27,6 +27,9 @@ class Client(Protocol):
     reads: "Reads | None"
     """Told when the client falls behind and when it has caught up."""
 
+    def may_keep(self, kept_bytes: int) -> bool:
+        """Note what is kept of an answer before it begins; False where there is no room for it."""
+
     def begin(self, status: int, headers: Headers, length: int, first: bytes) -> None:
         """Write the head and the first bytes of the body, framed."""
 

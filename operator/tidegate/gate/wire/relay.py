@@ -197,7 +197,7 @@ class Relay(Answer):
             return
         self._kept.append(raw)
         self._kept_bytes += len(raw)
-        if self._kept_bytes > KEPT_BYTES:
+        if self._kept_bytes > KEPT_BYTES or not self._client.may_keep(self._kept_bytes):
             self._begin()
 
     def _is_aborted(self, body: bytes) -> bool:
@@ -212,6 +212,8 @@ class Relay(Answer):
         headers = with_ours(answered.headers, self._extra)
         kept = b"".join(self._kept)
         self._kept.clear()
+        self._kept_bytes = 0
+        self._client.may_keep(0)
         self.sent_bytes += len(kept)
         self._client.begin(answered.status, headers, answered.length, kept)
 
@@ -274,4 +276,6 @@ class Relay(Answer):
 
     def _finish(self, end: End, *, is_clean: bool) -> None:
         self._client.reads = None
+        if self._kept_bytes:
+            self._client.may_keep(0)
         super()._finish(end, is_clean=is_clean)

@@ -12,14 +12,13 @@ from tidegate.gate.exchange import Admissions, Head, Pod, Reader, Refusal, Surfa
 from tidegate.gate.wire import probe
 from tidegate.gate.wire.client import ClientConnection
 from tidegate.gate.wire.heads import Asked, header
+from tidegate.gate.wire.memory import USUAL_BYTES, Memory
 from tidegate.gate.wire.observer import Finished, Observer
 from tidegate.gate.wire.pods import Pods
 from tidegate.gate.wire.sweep import Sweep
 from tidegate.gate.wire.visit import Visit
 from tidegate.gate.wire.wiring import Resolve, Wiring
 
-BODIES_BYTES: Final = 256 * 1024 * 1024
-"""Bodies of all requests that are read or served, at once."""
 DRAIN_LOOK_SECONDS: Final = 0.05
 BACKLOG: Final = 2048
 
@@ -31,12 +30,12 @@ _SURFACES: Final = frozenset(surface.value for surface in Surface)
 class Server:
     """The listening gate; `client.Host` to its connections."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: Wiring, memory: Memory) -> None:
         self._wiring = wiring
         self._listening: list[asyncio.Server] = []
         self._clients: set[ClientConnection] = set()
         self._visits: set[asyncio.Task[None]] = set()
-        self._bodies_bytes = 0
+        self.memory = memory
         self.is_draining = False
 
     @property
@@ -108,14 +107,11 @@ class Server:
 
     def may_hold(self, body_bytes: int) -> bool:
         """Reserve room for a request's body."""
-        if self._bodies_bytes + body_bytes > BODIES_BYTES:
-            return False
-        self._bodies_bytes += body_bytes
-        return True
+        return self.memory.may_hold(body_bytes)
 
     def let_go(self, body_bytes: int) -> None:
         """Give the room back."""
-        self._bodies_bytes -= body_bytes
+        self.memory.let_go(body_bytes)
 
     def serve(self, client: ClientConnection, asked: Asked, body: bytes) -> Callable[[], None]:
         """Begin to serve a whole request; returns what is called when the client leaves."""
@@ -149,7 +145,16 @@ class Server:
     def closed(self, client: ClientConnection) -> None:
         """Count it no more."""
         self._clients.discard(client)
+        self.memory.buffers(client, 0)
         self._wiring.observer.connections(len(self._clients))
+
+    def has_room(self, more_bytes: int) -> bool:
+        """Tell whether so much more may be kept for a client."""
+        return self.memory.has_room(more_bytes)
+
+    def buffers(self, client: ClientConnection, held_bytes: int) -> None:
+        """Note what is held for a client beside a body."""
+        self.memory.buffers(client, held_bytes)
 
     def _reply(
         self,
@@ -181,6 +186,7 @@ async def serve(
     sockets: Iterable[socket.socket],
     observer: Observer,
     resolve: Resolve,
+    memory_bytes: int | None = None,
 ) -> Server:
     """Serve clients from these sockets in the running loop.
 
@@ -191,11 +197,12 @@ async def serve(
         sockets: bound, and not blocking; the server closes them.
         observer: who is told of every request.
         resolve: finds the address of another deployment's gate.
+        memory_bytes: what the process may take, of which clients get their part; none is told.
     """
     loop = asyncio.get_running_loop()
     sweep = Sweep(loop)
     wiring = Wiring(reader, admissions, config, observer, resolve, Pods(loop, sweep), sweep, loop)
-    server = Server(wiring)
+    server = Server(wiring, Memory(memory_bytes or USUAL_BYTES))
     await server.listen(sockets)
     return server
 
