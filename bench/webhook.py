@@ -30,7 +30,7 @@ from bench import figures
 from bench.plan_speed import PRODUCTS, cluster
 from tidegate.core.admission import AccessQuestion, Facts
 from tidegate.core.nodes import Node
-from tidegate.shell.admission import certificates
+from tidegate.shell.admission import certificates, judging
 from tidegate.shell.admission.live_tls import LiveTls
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.admission.server import Server
@@ -222,6 +222,8 @@ def _serve(told: Connection) -> None:
     held = certificates.first(["127.0.0.1"], time.time(), certificates.Lifetimes())
     tls = LiveTls()
     tls.load(held.chain)
+
+    judging.share_interpreter()
 
     async def serve() -> None:
         reviewer = Reviewer(lambda request: facts, Known())  # type: ignore[arg-type]  # a double

@@ -13,7 +13,7 @@ from tidegate.core.names import FIELD_MANAGER
 from tidegate.flow import reconcile
 from tidegate.flow.ports import Ref
 from tidegate.shell import handlers, prometheus, telemetry
-from tidegate.shell.admission import webhook
+from tidegate.shell.admission import judging, webhook
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.api_server import ApiServer
 from tidegate.shell.cluster import KubernetesCluster
@@ -278,6 +278,7 @@ async def run(kubeconfig: str | None, context: str | None, settings: OperatorSet
     """Run the operator until SIGTERM or SIGINT."""
     metrics = telemetry.Metrics()
     api = await ApiServer.connect(kubeconfig, context, metrics.called)
+    judging.share_interpreter()
     loop = asyncio.get_running_loop()
 
     def take_signals() -> None:

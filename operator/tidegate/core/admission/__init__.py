@@ -6,7 +6,7 @@ asks of a resource that came in without a review. `wording` spells a review for 
 
 from tidegate.core.admission.facts import Facts, Selector
 from tidegate.core.admission.finding import Finding
-from tidegate.core.admission.fit import Memo
+from tidegate.core.admission.fit import Memo, Recollection, Unseen
 from tidegate.core.admission.references import AccessQuestion
 from tidegate.core.admission.review import Review, review
 from tidegate.core.admission.rules import Enforcement, Rules
@@ -17,8 +17,10 @@ __all__ = [
     "Facts",
     "Finding",
     "Memo",
+    "Recollection",
     "Review",
     "Rules",
     "Selector",
+    "Unseen",
     "review",
 ]

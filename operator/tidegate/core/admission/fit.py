@@ -73,6 +73,39 @@ class Memo:
             self._judged.popitem(last=False)
         return found
 
+    def adopt(self, other: "Memo") -> None:
+        """Take over what another one has judged; nothing of it where the nodes have changed."""
+        if other._nodes is self._nodes:
+            self._judged |= other._judged
+            while len(self._judged) > self._most:
+                self._judged.popitem(last=False)
+
+
+class Unseen(Exception):
+    """A spec that was not judged on these nodes before."""
+
+
+class Recollection(Memo):
+    """What a memo remembers, and nothing more: judging is left to somebody who has the time."""
+
+    def __init__(self, memo: Memo) -> None:
+        super().__init__()
+        self._memo = memo
+
+    def judged(
+        self, nodes: tuple[Node, ...] | None, key: str, judge: Callable[[], Judged]
+    ) -> Judged:
+        """Return what is known by the key.
+
+        Raises:
+            Unseen: Nothing is.
+        """
+
+        def unseen() -> Judged:
+            raise Unseen
+
+        return self._memo.judged(nodes, key, unseen)
+
 
 def judge(spec: LLMDeploymentSpec, seen: Facts, memo: Memo | None = None) -> Judged:
     """Judge a spec; with a memo, one that was judged before in the same world costs nothing."""

@@ -60,6 +60,10 @@ class Server:
         await web.TCPSite(runner, host, port, ssl_context=tls).start()
         return runner
 
+    def close(self) -> None:
+        """Judge nothing more; to be called when no connection is left."""
+        self._reviewer.judge.close()
+
     async def _mutate(self, http: web.Request) -> web.Response:
         async def answer(request: Request) -> Answer:
             return self._reviewer.mutate(request)

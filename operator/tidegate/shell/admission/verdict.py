@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate.core import admission
-from tidegate.core.admission import Facts, Memo, bounds, defaults, wording
+from tidegate.core.admission import Facts, authorship, bounds, defaults, wording
 from tidegate.shell.admission import wire
 from tidegate.shell.admission.access import Access, Unanswered
+from tidegate.shell.admission.judging import Judge
 from tidegate.shell.admission.wire import Denial, Request
 
 _NOT_OURS = "tidegate reviews LLMDeployments only; its webhook is registered for more than that"
@@ -27,21 +27,26 @@ class Reviewer:
 
     facts_of: Callable[[Request], Facts]
     access: Access
-    memo: Memo = field(default_factory=Memo)
+    judge: Judge = field(default_factory=Judge)
 
     def mutate(self, request: Request) -> Answer:
-        """Add the defaults that are missing; what cannot be read is left to `validate`."""
+        """Add the defaults that are missing, and who set a lever.
+
+        What cannot be read is left to `validate`.
+        """
         if not request.is_reviewed:
             return _passed(request)
         is_readable = bounds.check(request.new) is None
         patch = [one.operation for one in defaults.missing(request.new)] if is_readable else []
+        if is_readable:
+            patch += authorship.operations(request.old, request.new, request.user.name)
         return Answer(wire.allowed(request.uid, patch=patch), "allowed")
 
     async def validate(self, request: Request) -> Answer:
         """Let the resource in, with warnings, or refuse it with all its faults."""
         if not request.is_reviewed:
             return _passed(request)
-        found = admission.review(request.old, request.new, self.facts_of(request), self.memo)
+        found = await self.judge.review(request.old, request.new, self.facts_of(request))
         warnings = wording.warnings(found)
         if found.problems:
             message = wording.refusal(found, request.called)

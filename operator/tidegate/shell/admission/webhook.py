@@ -73,6 +73,7 @@ class Webhook:
         """Answer what has come, and stop."""
         if self._runner is not None:
             await self._runner.cleanup()
+        self._server.close()
 
     async def _look(self) -> None:
         trouble = ""
