@@ -29,7 +29,7 @@ async def test_an_applied_resource_becomes_ready_pods_and_a_full_status():
     assert status["observedGeneration"] == 1
     assert [c["type"] for c in status["conditions"]] == [
         "Ready", "Reconciling", "Stalled", "BudgetFits", "Available", "BudgetDrift",
-        "RenderingCurrent",
+        "RenderingCurrent", "Promoted", "CanaryHealthy", "Progressing",
     ]  # fmt: skip
     kinds = {key[0] for key in world.api.objects} - {"Node", "Pod", CRD}
     assert kinds == {

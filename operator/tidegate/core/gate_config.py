@@ -40,7 +40,8 @@ class Around:
     """What is there beside the plan.
 
     `others` are slices that run and are not the plan's: older revisions, classes that it left.
-    `ready` counts ready pods by (pool, revision). `generation` is the resource's.
+    `ready` counts ready pods by (pool, revision). `generation` is the resource's. `shares` are what
+    a rollout gives each revision, in thousandths; by ready pods where it says nothing.
     `kept` are slices of the plan that go on with the numbers that they were made with.
     `shed` and `shift` are what the slow loop, or a person, has decided.
     """
@@ -51,6 +52,7 @@ class Around:
     kept: tuple[SliceConfig, ...] = ()
     shed: ShedShare | None = None
     shift: ShiftShare | None = None
+    shares: Mapping[str, int] = field(default_factory=dict)
 
 
 def make(
@@ -75,7 +77,7 @@ def make(
             "services": {pool: names.pool_name(name, pool) for pool in pools},
             "enginePort": names.ENGINE_PORT,
             "slices": slices[:_MOST_SLICES],
-            "revisions": weights(plan.revision, slices, ready),
+            "revisions": weights(plan.revision, slices, ready, around.shares),
             "headroom": gate.headroom,
             "slo": spec.slo.wire() if spec.slo else {},
             "limits": _limits(gate),
@@ -140,15 +142,21 @@ def _can_serve(pools: tuple[str, ...], ready: Mapping[tuple[str, str], int]) -> 
 
 
 def weights(
-    current: str, slices: Iterable[SliceConfig], ready: Mapping[tuple[str, str], int]
+    current: str,
+    slices: Iterable[SliceConfig],
+    ready: Mapping[tuple[str, str], int],
+    shares: Mapping[str, int],
 ) -> list[RevisionConfig]:
-    """Return each revision's share: that of its ready pods which write answers, in thousandths.
+    """Return each revision's share in thousandths: as a rollout has it, else by its ready pods.
 
-    While none of them can answer all have the same share: whichever is ready first then serves,
-    without the operator.
+    One without ready pods that write answers gets none. While no revision can answer all have the
+    same share: whichever is ready first then serves, without the operator.
     """
     revisions = list(dict.fromkeys([current, *(entry.revision for entry in slices)]))
     serving = {revision: _serving(revision, ready) for revision in revisions[:_MOST_REVISIONS]}
+    told = {name: shares.get(name, 0) if count else 0 for name, count in serving.items()}
+    if any(told.values()):
+        return [RevisionConfig(name=name, weight=share) for name, share in told.items()]
     if not any(serving.values()):
         serving = dict.fromkeys(serving, 1)
     total = sum(serving.values())

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
+from tidegate.core.canary.state import State
 from tidegate.core.causes import Cause
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import SliceKey
@@ -116,6 +117,14 @@ class Told:
     status: LLMDeploymentStatus
 
 
+@dataclass(frozen=True)
+class KeptRollout:
+    """The state of a rollout as this process wrote it, and the version that the write led to."""
+
+    version: int | None
+    state: State
+
+
 @dataclass
 class Memory:
     """One for each process, shared by the passes of all deployments.
@@ -124,7 +133,8 @@ class Memory:
     deployment; `unchanging` has all that rendering and comparing were given when they last found
     nothing to write. `waiting` names the slices whose newer rendering waited when a pass last
     rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by
-    namespace; `consulted` has the identity for which that was last asked for. `logs_at` is when
+    namespace; `consulted` has the identity for which that was last asked for. `rollouts` is what
+    was written of rollouts, which caches may not show yet. `logs_at` is when
     logs may be fetched again after one could not be (monotonic), `told` what was told in vain,
     `overload` what the slow loop came to.
     """
@@ -143,6 +153,7 @@ class Memory:
     pairs: dict[Ref, dict[str, TriedPair]] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
+    rollouts: dict[Ref, KeptRollout] = field(default_factory=dict)
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     logs_at: dict[Ref, float] = field(default_factory=dict)
     told: dict[Ref, Told] = field(default_factory=dict)
@@ -161,6 +172,7 @@ class Memory:
             self.gates,
             self.pairs,
             self.consulted,
+            self.rollouts,
             self.logs_at,
             self.told,
         ):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tidegate.core.admission import Rules
+from tidegate.core.analysis.evidence import Evidence
 from tidegate.core.nodes import GpuPod, NodeClassSetting
 from tidegate.core.overload.decision import Tick
 from tidegate.core.overload.load import Load
@@ -173,6 +174,25 @@ class Metrics(Protocol):
 
     def why_silent(self) -> Unknown | None:
         """Return why the last question had no useful answer at all; None where it had one."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is known of a canary and of what it is compared with: intervals that are aligned."""
+
+    canary: tuple[Evidence, ...] = ()
+    baseline: tuple[Evidence, ...] = ()
+
+
+class Evidences(Protocol):
+    """Prometheus, as the judge of a canary sees it."""
+
+    async def of(self, ref: Ref, canary: str, baseline: str, since: float, now: float) -> Sides:
+        """Return the evidence on two revisions of a deployment since a time, within seconds.
+
+        Raises:
+            ReadFailed: Prometheus cannot be reached, or its answer cannot be read.
+        """
 
 
 class Clock(Protocol):

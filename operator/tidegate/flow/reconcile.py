@@ -17,10 +17,11 @@ from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
 from tidegate.core.rollout import decide
-from tidegate.core.rollout.slices import Decision, State, limits
+from tidegate.core.rollout.slices import Decision, State
 from tidegate.core.status import Seen, Trouble
 from tidegate.errors import Invalid, Refused, Wait
 from tidegate.flow import (
+    canary,
     changes,
     gates,
     gather,
@@ -41,6 +42,7 @@ from tidegate.flow.ports import (
     Clock,
     Cluster,
     Engines,
+    Evidences,
     Gates,
     ReadFailed,
     Ref,
@@ -65,21 +67,23 @@ async def reconcile(
     clock: Clock,
     settings: Settings,
     memory: Memory,
+    evidences: Evidences | None = None,
 ) -> Outcome:
-    """Do one pass over a deployment."""
+    """Do one pass over a deployment; without `evidences` nothing can judge a canary."""
     document = cluster.deployment(ref)
     if document is None or "deletionTimestamp" in document["metadata"]:
         memory.forget(ref)
         return GONE
     snapshot = gather.snapshot(ref, document, cluster, clock, settings, memory)
-    work = Work(snapshot, cluster, engines, gates, clock, settings, memory)
+    work = Work(snapshot, cluster, engines, gates, clock, settings, memory, evidences)
     try:
         if await gather.is_behind(snapshot, cluster, memory):
             return replace(STALE, why="the caches do not show our own last write yet")
         if snapshot.hold is not None:
             return Outcome("waiting", snapshot.hold, "a node class may only be away for a moment")
         await work.carry_out()
-        await telling.tell(ref, document, await work.seen(), cluster, clock, memory)
+        seen = await work.seen()
+        await telling.tell(ref, work.snapshot.document, seen, cluster, clock, memory)
     except ReadFailed as error:
         return replace(FAILED, why=str(error))
     except WriteFailed as error:
@@ -98,8 +102,10 @@ class Work:
     clock: Clock
     settings: Settings
     memory: Memory
+    evidences: Evidences | None = None
     spec: LLMDeploymentSpec | None = None
     plan: Plan | None = None
+    turn: canary.Turn | None = None
     decision: Decision | None = None
     verdicts: tuple[Verdict, ...] = ()
     trouble: Trouble | None = None
@@ -118,7 +124,7 @@ class Work:
             spec = self.spec = llmdeployment.parse(self.snapshot.document).spec
             held.require(spec, self.settings.admission)
             planned = self.plan = await self._plan(spec)
-            decision = self.decision = self._decide(spec, planned)
+            decision = self.decision = await self._decide(spec, planned)
             await self._write(spec, planned, decision)
         except Invalid as error:
             self.trouble = Trouble(Reason.INVALID_SPEC, str(error))
@@ -166,27 +172,35 @@ class Work:
             self.memory.plans[ref] = known
         return known
 
-    def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
-        rollout = spec.rollout
-        return decide.decide(
-            slices.find(self.snapshot, spec, planned),
-            {
-                name: limits(
-                    sum(entry.replicas for entry in planned.of_pool(name)),
-                    rollout.max_surge,
-                    rollout.max_unavailable,
-                )
-                for name in spec.pools.by_name()
-            },
-            nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None),
-            "Recreate" if rollout.strategy == "Recreate" else "RollingUpdate",
+    async def _decide(self, spec: LLMDeploymentSpec, planned: Plan) -> Decision:
+        """Go on with the rollout, and decide on the pods that it wants."""
+        found = slices.find(self.snapshot, spec, planned)
+        replicas = {
+            name: sum(entry.replicas for entry in planned.of_pool(name))
+            for name in spec.pools.by_name()
+        }
+        pools = canary.limits_of(spec, replicas)
+        free = nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None)
+        turn = self.turn = await canary.take_turn(
+            self.snapshot,
+            spec,
             planned.revision,
+            found,
+            pools,
+            free,
+            self.cluster,
+            self.evidences,
+            self.clock,
+            self.memory,
         )
+        self.snapshot = replace(self.snapshot, document=turn.document)
+        return decide.decide(turn.targets(found), pools, free, turn.strategy, turn.leading)
 
     async def _write(self, spec: LLMDeploymentSpec, planned: Plan, decision: Decision) -> None:
         """Write what differs; a pass at rest ends before its first call."""
         snapshot, settings = self.snapshot, self.settings
-        around = slices.around(snapshot, planned, decision)
+        shares = self.turn.shares if self.turn else {}
+        around = slices.around(snapshot, planned, decision, shares)
         shed, shift = overload_telling.shares(snapshot, spec, self.cluster, self.memory.overload)
         around = replace(around, shed=shed, shift=shift)
         inputs = (snapshot.identity, planned, decision, around, gather.versions(snapshot))
@@ -214,6 +228,7 @@ class Work:
         found = await self.cluster.get(KIND, ref.namespace, ref.name)
         now = found["metadata"] if found else {}
         same = all(now.get(key) == seen.get(key) for key in ("uid", "generation"))
+        same = same and canary.told(found) == canary.told(self.snapshot.document)
         if not same or "deletionTimestamp" in now:
             raise WriteFailed(409, "it changed since it was read", KIND, ref.name)
 
@@ -240,6 +255,7 @@ class Work:
             drift_limit_percent=limit,
             gates=looked.seen,
             waiting=self.memory.waiting.get(self.snapshot.ref),
+            rollout=self.turn.told if self.turn else None,
             loop=overload_telling.loop(
                 self.snapshot, self.spec, self.plan, self.settings.tick, self.memory.overload
             ),
@@ -269,5 +285,6 @@ class Work:
         soon = self.looked.again_seconds
         if self.decision.state != State.SETTLED or status.fault(self.looked.seen) is not None:
             return Outcome("moving", min(_MOVING_SECONDS, soon or _MOVING_SECONDS))
-        times = [at for at in (self.snapshot.grace, soon) if at is not None]
-        return Outcome("settled", min(times, default=None))
+        paced = self.turn.again_seconds if self.turn else None
+        times = [at for at in (self.snapshot.grace, soon, paced) if at is not None]
+        return Outcome("moving" if paced else "settled", min(times, default=None))

@@ -38,12 +38,29 @@ def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]
             pods=pods.get(key, ()),
             nodes=found.by_class[class_name],
         )
+    classes = _by_class(snapshot.nodes)
     others = [
-        _slice(name, key, gpus=_gpus(found), document=found, pods=pods.get(key, ()))
+        _slice(
+            name,
+            key,
+            gpus=_gpus(found),
+            document=found,
+            pods=pods.get(key, ()),
+            nodes=classes.get(key[2], ()),
+        )
         for name, found in live.items()
         if name not in wanted and (key := slice_of(found))
     ]
     return [*wanted.values(), *others]
+
+
+def _by_class(nodes: Sequence[Node]) -> Mapping[str, list[Node]]:
+    """Return nodes by class, as labels have it: where pods of a former spec may land."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.node_class is not None:
+            found.setdefault(names.label_value(node.node_class.name), []).append(node)
+    return found
 
 
 def scale(deployment: str, plan: Plan, decision: Decision) -> dict[tuple[str, str], int]:
@@ -56,8 +73,11 @@ def scale(deployment: str, plan: Plan, decision: Decision) -> dict[tuple[str, st
     }
 
 
-def around(snapshot: Snapshot, plan: Plan, decision: Decision) -> Around:
-    """Return what gates are to know beside the plan: slices of before that still have pods."""
+def around(snapshot: Snapshot, plan: Plan, decision: Decision, shares: Mapping[str, int]) -> Around:
+    """Return what gates are to know beside the plan.
+
+    Slices of before that still have pods, and the share of the requests that each revision gets.
+    """
     own = {
         names.slice_name(snapshot.ref.name, entry.pool, plan.revision, entry.node_class.name)
         for entry in plan.slices
@@ -69,7 +89,7 @@ def around(snapshot: Snapshot, plan: Plan, decision: Decision) -> Around:
     ]
     ready = Counter(slice_of(pod)[:2] for pod in ready_pods(snapshot.pods))
     _, generation = snapshot.identity
-    return Around(generation, gate_config.of_others(others), dict(ready))
+    return Around(generation, gate_config.of_others(others), dict(ready), shares=dict(shares))
 
 
 def previous_replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
@@ -145,6 +165,7 @@ def _slice(
         nodes=frozenset(node.name for node in nodes if not _is_away(node)),
         holding=frozenset(node for pod in live if (node := _node_of(pod))),
         ending_on=Counter(ending),
+        node_class=key[2],
     )
 
 

@@ -165,7 +165,7 @@ def test_one_mode_becomes_the_other_when_the_new_one_can_serve(ready, pools, ser
     ],
 )
 def test_a_revision_has_the_share_of_its_ready_pods_that_answer(ready, weights):
-    told = gate_config.weights("new", [a_slice("new"), a_slice("old")], ready)
+    told = gate_config.weights("new", [a_slice("new"), a_slice("old")], ready, {})
 
     assert {entry.name: entry.weight for entry in told} == weights
     assert told[0].name == "new"
@@ -173,7 +173,7 @@ def test_a_revision_has_the_share_of_its_ready_pods_that_answer(ready, weights):
 
 def test_one_revision_has_all_whether_or_not_a_pod_is_ready():
     for ready in ({}, {("unified", "new"): 3}):
-        told = gate_config.weights("new", [a_slice("new")], ready)
+        told = gate_config.weights("new", [a_slice("new")], ready, {})
         assert [(entry.name, entry.weight) for entry in told] == [("new", 1000)]
 
 

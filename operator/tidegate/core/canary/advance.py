@@ -56,12 +56,23 @@ def _first(seen: Seen) -> State:
 
 def _follow(state: State, seen: Seen) -> State:
     """Follow the spec: another revision ends what is under way, whatever it is."""
-    if seen.wanted == state.canary or (state.canary is None and seen.wanted == state.stable):
+    if seen.wanted == state.canary:
+        return _without_steps(state, seen)
+    if state.canary is None and seen.wanted == state.stable:
         return state
     if seen.wanted == state.stable:
         went = f"the spec is revision {state.stable} again"
         return state.in_phase(Phase.SETTLED, seen.now, went, None)
     return _begin(_grounded(state, seen), seen)
+
+
+def _without_steps(state: State, seen: Seen) -> State:
+    """Take a canary at once where the spec now says another strategy in so many words."""
+    strategy, is_told = seen.policy.strategy, seen.policy.is_told
+    if state.phase is not Phase.CANARY or strategy == "Canary" or not is_told:
+        return state
+    because = f"taken without further steps: the strategy is {strategy} now"
+    return state.in_phase(Phase.PROMOTING, seen.now, because, state.canary)
 
 
 def _grounded(state: State, seen: Seen) -> State:

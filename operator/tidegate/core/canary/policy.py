@@ -35,7 +35,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Policy:
-    """The wishes; weights in thousandths, times in seconds."""
+    """The wishes. `is_told` says that the strategy stands in the spec, and is no default."""
 
     strategy: Strategy
     steps: tuple[Step, ...]
@@ -45,6 +45,7 @@ class Policy:
     keep_failed_seconds: float
     is_paused: bool = False
     command: Command | None = None
+    is_told: bool = True
 
 
 def of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Policy:
@@ -63,6 +64,7 @@ def of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Policy:
         keep_failed_seconds=rollout.keep_failed_for,
         is_paused=rollout.paused,
         command=Command(given.action, given.revision, given.token) if given else None,
+        is_told=rollout.strategy is not None,
     )
 
 

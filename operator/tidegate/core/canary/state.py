@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 MOST_FAILED = 8
 """Failed revisions that are remembered; who goes back further starts anew."""
@@ -78,6 +79,10 @@ class State:
         """Return why a revision was taken back, None where it was not."""
         return next((entry for entry in self.failed if entry.revision == revision), None)
 
+    def acts_like(self, other: "State") -> bool:
+        """Say whether pods and shares follow from both alike: they differ in looks at most."""
+        return replace(self, **_of_looks(other)) == other
+
     def at_step(self, step: int, now: float) -> "State":
         """Return the state at the beginning of a step; the evidence so far stays."""
         return replace(
@@ -106,3 +111,12 @@ class State:
             failed=self.failed,
             token=self.token,
         )
+
+
+def _of_looks(state: State) -> dict[str, Any]:
+    return {
+        "looked_at": state.looked_at,
+        "requests": state.requests,
+        "verdicts": state.verdicts,
+        "because": state.because,
+    }

@@ -1,12 +1,10 @@
-"""What is said of a rollout: one line, three conditions, an Event for each transition."""
+"""What is said of a rollout: a few words, a sentence, an Event for each transition."""
 
 from dataclasses import dataclass
 
-from tidegate.api.conditions import ConditionType, Status
 from tidegate.api.reasons import Reason
 from tidegate.core.canary.policy import Policy
 from tidegate.core.canary.state import Phase, State
-from tidegate.core.status.conditions import Verdict
 
 
 @dataclass(frozen=True)
@@ -68,19 +66,7 @@ def message(state: State, policy: Policy) -> str:
     return f"{at} {percent}{': ' + state.because if state.because else ''}."
 
 
-def verdicts(state: State, policy: Policy) -> list[Verdict]:
-    """Return what the conditions of a rollout are to say."""
-    says, why = message(state, policy), reason(state)
-    is_settled = state.phase is Phase.SETTLED
-    moves: Status = "False" if is_settled or _waits(state) else "True"
-    return [
-        Verdict(ConditionType.PROMOTED, "True" if is_settled else "False", why, says),
-        _health(state, says),
-        Verdict(ConditionType.PROGRESSING, moves, why, says),
-    ]
-
-
-def _waits(state: State) -> bool:
+def waits(state: State) -> bool:
     """Say whether nothing goes on by itself."""
     is_held = state.paused_since is not None or state.doubtful_since is not None
     return state.phase is Phase.ABORTED or (state.phase is Phase.CANARY and is_held)
@@ -98,17 +84,6 @@ def reason(state: State) -> Reason:
     if state.paused_since is not None:
         return Reason.ROLLOUT_PAUSED
     return Reason.CANARY_INCONCLUSIVE if state.doubtful_since is not None else Reason.CANARY_RUNNING
-
-
-def _health(state: State, says: str) -> Verdict:
-    kind = ConditionType.CANARY_HEALTHY
-    if state.phase in (Phase.ABORTING, Phase.ABORTED):
-        return Verdict(kind, "False", Reason.ROLLOUT_ABORTED, says)
-    if state.phase is not Phase.CANARY:
-        return Verdict(kind, "Unknown", Reason.NO_CANARY, "There is no canary.")
-    if state.verdicts.passed and state.doubtful_since is None:
-        return Verdict(kind, "True", Reason.CANARY_RUNNING, says)
-    return Verdict(kind, "Unknown", reason(state), says)
 
 
 def transition(before: State | None, after: State, policy: Policy) -> Said | None:

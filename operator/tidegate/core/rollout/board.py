@@ -58,7 +58,13 @@ class Board:
 
     def held(self, pool: str) -> int:
         """Pods of a pool that are there or asked for: what the surge limits."""
-        return sum(max(self.ask[s.name], s.live) for s in self.slices if s.pool == pool)
+        limits = self.pools.get(pool)
+        ending = limits is not None and limits.counts_ending
+        return sum(
+            max(self.ask[s.name], s.live) + (s.ending if ending else 0)
+            for s in self.slices
+            if s.pool == pool
+        )
 
     # revisions
 

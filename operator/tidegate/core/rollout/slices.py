@@ -17,6 +17,7 @@ class Slice:
     `ready`, `bound` (has a node) and `live` count pods that are not being deleted, `ending` those
     that are. `refused` are pods that the scheduler could not place at its last try.
     `nodes` are those on which new pods may land, `holding` the nodes on which it has pods now.
+    `node_class` is the class of both, as labels have it.
     """
 
     name: str
@@ -34,15 +35,20 @@ class Slice:
     nodes: frozenset[str] = frozenset()
     holding: frozenset[str] = frozenset()
     ending_on: Mapping[str, int] = field(default_factory=dict)
+    node_class: str = ""
 
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """A pool that the spec has: its replicas, and how far a rollout may go above and below."""
+    """A pool that the spec has: its replicas, and how far a rollout may go above and below.
+
+    `counts_ending` says that pods on their way out count for the surge, since they hold GPUs still.
+    """
 
     replicas: int
     surge: int
     unavailable: int
+    counts_ending: bool = False
 
     @property
     def least_ready(self) -> int:

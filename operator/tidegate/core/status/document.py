@@ -2,6 +2,7 @@
 
 from tidegate.api.conditions import ConditionType
 from tidegate.api.llmdeployment_status import GateStatus, LLMDeploymentStatus, PoolStatus
+from tidegate.api.rollout_status import RolloutStatus
 from tidegate.core import plan_status
 from tidegate.core.status import conditions, judge
 from tidegate.core.status.seen import Seen
@@ -37,6 +38,7 @@ def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDep
         plan=plan_status.entries(plan, seen.drifts)[:_ENTRIES] if plan else [],
         excluded=plan_status.exclusions(plan)[:_ENTRIES] if plan else [],
         warnings=[conditions.clipped(line, _LINE) for line in seen.warnings[:_WARNINGS]],
+        rollout=_rollout(seen, previous),
         pools=[
             PoolStatus(
                 name=pool.name,
@@ -48,6 +50,13 @@ def make(seen: Seen, previous: LLMDeploymentStatus | None, now: float) -> LLMDep
             for pool in seen.pools
         ],
     )
+
+
+def _rollout(seen: Seen, previous: LLMDeploymentStatus | None) -> RolloutStatus | None:
+    """Return the rollout's state; in trouble it stays as it is, for it must not be lost."""
+    if seen.rollout is not None:
+        return seen.rollout.status
+    return previous.rollout if previous else None
 
 
 def _pods(seen: Seen) -> str | None:

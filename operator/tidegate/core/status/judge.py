@@ -11,7 +11,7 @@ from tidegate.api.conditions import Condition, ConditionType, Status
 from tidegate.api.reasons import Reason
 from tidegate.core.measure import drift
 from tidegate.core.rollout.slices import State
-from tidegate.core.status import deadline, gates
+from tidegate.core.status import deadline, gates, rollout
 from tidegate.core.status.conditions import Verdict
 from tidegate.core.status.seen import Seen
 
@@ -35,23 +35,32 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
         _available(seen),
         _budget_drift(seen),
         _rendering_current(seen),
+        *rollout.verdicts(seen.rollout),
         *seen.loop.verdicts,
     ]
 
 
 @dataclass(frozen=True)
 class _Unfinished:
-    """What is not as the spec wants it; `is_final` when nothing will happen until somebody acts."""
+    """What is not as the spec wants it; `is_final` when nothing will happen until somebody acts.
+
+    `is_paced` says that waiting belongs to it: it has deadlines of its own.
+    """
 
     reason: Reason
     message: str
     is_final: bool
+    is_paced: bool = False
 
 
 def _unfinished(seen: Seen) -> _Unfinished | None:
     """Return what is left to be done: by the rollout, and then by the gates."""
     assert seen.decision is not None, "without trouble there is a decision"
     state, fault = seen.decision.state, gates.fault(seen.gates)
+    paced = rollout.unfinished(seen.rollout)
+    if paced is not None:
+        blocked = f" {seen.decision.message}" if state == State.BLOCKED else ""
+        return _Unfinished(paced.reason, f"{paced.message}{blocked}", paced.is_final, is_paced=True)
     if state != State.SETTLED:
         return _Unfinished(_UNDER_WAY[state], seen.decision.message, state == State.BLOCKED)
     return _Unfinished(fault.reason, fault.message, fault.is_final) if fault else None
@@ -67,7 +76,8 @@ def _ready(seen: Seen) -> Verdict:
         wanted = any(pool.desired for pool in seen.pools)
         reason = Reason.READY if wanted else Reason.SCALED_TO_ZERO
         return Verdict(ready, "True", reason, seen.decision.message)
-    if seen.cause is not None and seen.decision.state != State.SETTLED:
+    is_rolling = seen.decision.state != State.SETTLED and not unfinished.is_paced
+    if seen.cause is not None and is_rolling:
         return Verdict(ready, "False", seen.cause.reason, seen.cause.message)
     return Verdict(ready, "False", unfinished.reason, unfinished.message)
 
@@ -97,7 +107,7 @@ def _stalled(seen: Seen, previous: Sequence[Condition], now: float) -> Verdict:
         return Verdict(kind, "False", Reason.SETTLED, "The cluster matches the spec.")
     if unfinished.is_final:
         return Verdict(kind, "True", unfinished.reason, unfinished.message)
-    if deadline.idle_seconds(seen, previous, now) is not None:
+    if not unfinished.is_paced and deadline.idle_seconds(seen, previous, now) is not None:
         limit = f"{seen.progress_deadline_seconds:g} s (rollout.progressDeadline)"
         why = f"; {seen.cause.message}" if seen.cause else ""
         return Verdict(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tidegate.api.overload_status import OverloadStatus
+from tidegate.core.canary.rollout import Rollout
 from tidegate.core.causes import Cause
 from tidegate.core.measure.drift import Drift
 from tidegate.core.plan import Plan
@@ -46,6 +47,7 @@ class Seen:
     `is_serving` says that one revision has a ready pod in each pool. Without a plan or a decision
     there is trouble. Without `gates` there is none before the engines.
     `waiting` names slices that run as rendered before, None where that is not known.
+    `rollout` is where the rollout stands, None where trouble came before it.
     """
 
     generation: int
@@ -62,4 +64,5 @@ class Seen:
     drift_limit_percent: float = 5.0
     gates: GatesSeen | None = None
     waiting: tuple[str, ...] | None = None
+    rollout: Rollout | None = None
     loop: Loop = Loop()

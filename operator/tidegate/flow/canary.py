@@ -1,0 +1,239 @@
+"""The rollout's part of a pass: its state is read, goes on, and is stored before anything follows.
+
+Whatever is written after a state was stored follows from that state, so a pass that ends anywhere
+is taken up by the next one, of this process or another.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.api.rollout_status import RolloutStatus
+from tidegate.core.analysis.evidence import Look as Stretch
+from tidegate.core.analysis.judge import judge
+from tidegate.core.canary import bounds, pods, policy, record, shares, steps, targets, tell, timing
+from tidegate.core.canary.advance import advance
+from tidegate.core.canary.rollout import Rollout
+from tidegate.core.canary.seen import Look, Seen
+from tidegate.core.canary.state import Phase, State
+from tidegate.core.rollout.slices import PoolLimits, Slice, limits
+from tidegate.flow import failing, slices
+from tidegate.flow.gather import Snapshot
+from tidegate.flow.memory import KeptRollout, Memory, version_of
+from tidegate.flow.ports import (
+    Clock,
+    Cluster,
+    Document,
+    Evidences,
+    ReadFailed,
+    Ref,
+    WriteFailed,
+)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The rollout in one pass: the state that holds, and what it was decided by.
+
+    `document` is the deployment as it is now that the state is stored.
+    """
+
+    state: State
+    seen: Seen
+    document: Document
+
+    @property
+    def shares(self) -> Mapping[str, int]:
+        """The share of the requests of each revision; empty where ready pods decide."""
+        if self.state.phase is Phase.PROMOTING and not self.state.failed:
+            return {}
+        return shares.of(self.state, self.seen)
+
+    @property
+    def again_seconds(self) -> float | None:
+        """How soon the clock alone may change something."""
+        return timing.again_seconds(self.state, self.seen)
+
+    @property
+    def strategy(self) -> Literal["RollingUpdate", "Recreate"]:
+        """How pods are replaced where it is not a matter of steps."""
+        is_whole = self.state.phase in (Phase.SETTLED, Phase.PROMOTING)
+        is_recreated = is_whole and self.seen.policy.strategy == "Recreate"
+        return "Recreate" if is_recreated else "RollingUpdate"
+
+    @property
+    def leading(self) -> str:
+        """The revision that pods are moved towards."""
+        if self.state.phase is Phase.CANARY and self.state.canary:
+            return self.state.canary
+        return self.state.winner
+
+    @property
+    def told(self) -> Rollout:
+        """What the status is to tell of it."""
+        policy = self.seen.policy
+        return Rollout(self.state, policy, record.to_status(self.state, policy))
+
+    def targets(self, found: Sequence[Slice]) -> list[Slice]:
+        """Return the slices with the pods that the rollout wants of them now."""
+        wanted = targets.of(self.state, self.seen)
+        return pods.with_targets(found, wanted, self.seen.wanted)
+
+
+def told(document: Document | None) -> object:
+    """Return the state that a deployment's status tells, as it stands there."""
+    return ((document or {}).get("status") or {}).get("rollout")
+
+
+def limits_of(spec: LLMDeploymentSpec, replicas: Mapping[str, int]) -> dict[str, PoolLimits]:
+    """Return how far the rollout of each pool may go above and below its replicas."""
+    rollout, by_name = spec.rollout, spec.pools.by_name()
+    found = {
+        name: limits(count, rollout.max_surge, rollout.max_unavailable)
+        for name, count in replicas.items()
+    }
+    if rollout.gpu_budget is None:
+        return found
+    gpus = {name: pool.tensor_parallel * pool.pipeline_parallel for name, pool in by_name.items()}
+    extra = policy.extra_pods(rollout, gpus, {name: of.surge for name, of in found.items()})
+    return {
+        name: replace(
+            of,
+            surge=extra[name],
+            unavailable=of.unavailable or int(extra[name] == 0),
+            counts_ending=True,
+        )
+        for name, of in found.items()
+    }
+
+
+async def take_turn(
+    snapshot: Snapshot,
+    spec: LLMDeploymentSpec,
+    revision: str,
+    found: Sequence[Slice],
+    pools: Mapping[str, PoolLimits],
+    free_gpus: Mapping[str, int],
+    cluster: Cluster,
+    evidences: Evidences | None,
+    clock: Clock,
+    memory: Memory,
+) -> Turn:
+    """Go on with the rollout as far as it goes now.
+
+    Raises:
+        WriteFailed: The state could not be stored, or the caches do not show it yet (409).
+    """
+    stored = _stored(snapshot, memory)
+    seen = Seen(
+        now=float(int(clock.now())),
+        wanted=revision,
+        policy=policy.of(spec, can_judge=evidences is not None),
+        pools=pods.sizes(found, pools, free_gpus, revision),
+        pods=pods.by_revision(found),
+    )
+    seen = await _with_trouble(stored, seen, snapshot, found, cluster, clock, memory)
+    state = record.rounded(advance(stored, seen), seen.policy)
+    if steps.wants_look(state, seen):
+        seen = replace(seen, look=await _look(snapshot.ref, spec, state, seen, evidences))
+        state = record.rounded(advance(state, seen), seen.policy)
+    document = await _store(stored, state, seen, snapshot, cluster, memory)
+    said = tell.transition(stored, state, seen.policy)
+    if said is not None:
+        await cluster.emit(
+            snapshot.ref, "Warning" if said.is_warning else "Normal", said.reason, said.message
+        )
+    return Turn(state, seen, document)
+
+
+def _stored(snapshot: Snapshot, memory: Memory) -> State | None:
+    """Return the state as it is stored.
+
+    Raises:
+        WriteFailed: This process has stored a newer one than the caches show (409).
+    """
+    kept, version = memory.rollouts.get(snapshot.ref), version_of(snapshot.document)
+    if kept is not None and kept.version == version:
+        return kept.state
+    if kept is not None and (version or 0) < (kept.version or 0):
+        name = snapshot.ref.name
+        raise WriteFailed(409, "the caches do not show our own state yet", "LLMDeployment", name)
+    stored = told(snapshot.document)
+    return record.from_status(RolloutStatus.model_validate(stored)) if stored else None
+
+
+async def _with_trouble(
+    state: State | None,
+    seen: Seen,
+    snapshot: Snapshot,
+    found: Sequence[Slice],
+    cluster: Cluster,
+    clock: Clock,
+    memory: Memory,
+) -> Seen:
+    """Say why the canary's pods are not there, where that may soon matter."""
+    if state is None or state.phase is not Phase.CANARY or state.canary != seen.wanted:
+        return seen
+    wanted = targets.of_step(state, seen)
+    canary = seen.of(state.canary)
+    if canary.has(wanted):
+        return seen
+    cause = await failing.worst(
+        snapshot.ref,
+        [pod for pod in snapshot.pods if slices.revision_of(pod) == state.canary],
+        [of for of in snapshot.slices if slices.revision_of(of) == state.canary],
+        cluster,
+        clock,
+        memory,
+    )
+    lacks = any(canary.asked.get(pool, 0) < count for pool, count in wanted.items())
+    refused = any(of.refused for of in found if of.revision == state.canary)
+    return replace(seen, trouble=cause.message if cause else "", is_blocked=lacks or refused)
+
+
+async def _look(
+    ref: Ref, spec: LLMDeploymentSpec, state: State, seen: Seen, evidences: Evidences | None
+) -> Look:
+    """Ask for the evidence and judge it; an answer that does not come is a look all the same."""
+    if evidences is None:
+        return Look(None, trouble="no Prometheus: set prometheus.url of the operator's settings")
+    assert state.canary is not None, "only a canary is looked at"
+    since = steps.warm_at(state, seen)
+    try:
+        sides = await evidences.of(ref, state.canary, state.stable, since, seen.now)
+    except ReadFailed as error:
+        return Look(None, trouble=str(error))
+    known = [one.requests for one in sides.canary if one.requests is not None]
+    if not known:
+        return Look(None)
+    judgement = judge(bounds.rules(spec), sides.canary, sides.baseline, Stretch(state.stretch))
+    return Look(sum(known), judgement)
+
+
+async def _store(
+    stored: State | None,
+    state: State,
+    seen: Seen,
+    snapshot: Snapshot,
+    cluster: Cluster,
+    memory: Memory,
+) -> Document:
+    """Store the state where something will be done by it; return the deployment as it then is.
+
+    The first state of a deployment without pods follows from nothing but its spec, and a look that
+    led to no decision can be made again: the pass's own status has them.
+    """
+    document = snapshot.document
+    if stored is None and state.phase is Phase.SETTLED:
+        return document
+    if stored is not None and stored.acts_like(state):
+        return document
+    status = {
+        **(document.get("status") or {}),
+        "rollout": record.to_status(state, seen.policy).wire(),
+    }
+    version = document["metadata"]["resourceVersion"]
+    after = await cluster.set_status(snapshot.ref, version, status)
+    memory.rollouts[snapshot.ref] = KeptRollout(version_of(after), state)
+    return {**document, **after}
