@@ -144,8 +144,13 @@ class Reason(StrEnum):
     POD_NOT_RESTRICTED = "PodNotRestricted"
     MODE_SWITCH_WHILE_ROLLING = "ModeSwitchWhileRolling"
     ACCESS_DENIED = "AccessDenied"
+    SHIFT_CYCLE = "ShiftCycle"
+    SHIFT_TARGET_DIFFERS = "ShiftTargetDiffers"
     # what admission warns of
     NOT_CHECKED = "NotChecked"
     UPDATE_ROLLS_PODS = "UpdateRollsPods"
     TRUSTS_OTHERS = "TrustsOthers"
     TOKEN_MISSING = "TokenMissing"
+    SHIFT_TARGET_MISSING = "ShiftTargetMissing"
+    OVERRIDE_LAPSED = "OverrideLapsed"
+    OVERRIDE_LONG = "OverrideLong"

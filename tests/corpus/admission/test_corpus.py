@@ -20,7 +20,12 @@ from tidegate.core.admission import Facts, review
 from tidegate.flow.ports import Ref, Settings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "concepts" / "admission.md").read_text("utf-8")
-OF_ADMISSION_ALONE = (Reason.TRUSTS_OTHERS, Reason.TOKEN_MISSING)
+OF_ADMISSION_ALONE = (
+    Reason.TRUSTS_OTHERS,
+    Reason.TOKEN_MISSING,
+    Reason.SHIFT_TARGET_MISSING,
+    Reason.SHIFT_TARGET_DIFFERS,
+)
 """Warnings to whoever writes the resource; a status has nobody to tell them to."""
 
 
@@ -126,6 +131,7 @@ def test_the_corpus_is_large_and_its_names_tell_cases_apart():
         Reason.PRIORITY_RESERVED,
         Reason.LABEL_COLLISION,
         Reason.NOT_CHECKED,
+        Reason.SHIFT_CYCLE,
         *OF_ADMISSION_ALONE,
     ],
 )
@@ -147,6 +153,8 @@ def test_the_reason_of_a_refusal_is_on_the_page(reason):
         Reason.MODE_SWITCH_WHILE_ROLLING,
         Reason.ACCESS_DENIED,
         Reason.UPDATE_ROLLS_PODS,
+        Reason.OVERRIDE_LAPSED,
+        Reason.OVERRIDE_LONG,
     ],
 )
 def test_a_reason_that_no_resource_alone_can_have_is_on_the_page(reason):

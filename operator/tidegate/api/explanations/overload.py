@@ -63,4 +63,25 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "Look at the engine's `/metrics`; nothing was ever observed, or an exporter divides by "
         "zero.",
     ),
+    Reason.SHIFT_CYCLE: Explanation(
+        "Deployments would shift requests to each other in a circle.",
+        "Shift to a deployment that shifts to none itself.",
+    ),
+    Reason.SHIFT_TARGET_DIFFERS: Explanation(
+        "The deployment to shift to does not serve the same model: under another name it would "
+        "refuse every shifted request, with other weights it gives other answers.",
+        "Shift to a deployment that serves the same model under the same names.",
+    ),
+    Reason.SHIFT_TARGET_MISSING: Explanation(
+        "The deployment to shift to is not there, or has no gate; nothing is shifted until it has.",
+        "Create it in the same namespace, or correct the name.",
+    ),
+    Reason.OVERRIDE_LAPSED: Explanation(
+        "The end of `spec.overload.override` has passed: the loop decides again.",
+        "Remove it (`kubectl tidegate open NAME`), or set another end.",
+    ),
+    Reason.OVERRIDE_LONG: Explanation(
+        "`spec.overload.override` holds for more than a week: the loop decides nothing until then.",
+        "Set an end that the incident will not outlast; a lever can be pulled again.",
+    ),
 }

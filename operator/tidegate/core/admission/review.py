@@ -15,9 +15,11 @@ from tidegate.core.admission import (
     fit,
     held,
     hub_token,
+    levers,
     mended,
     references,
     rules,
+    shifts,
     trust,
     updates,
 )
@@ -104,6 +106,8 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += _enforced(document, seen, judged)
     found += collisions.of_names(name, spec, seen.others)
     found += collisions.of_labels(name, spec, seen.selectors)
+    found += shifts.check(name, spec, seen.others)
+    found += levers.check(spec, seen.now)
     found += trust.check(spec)
     found += hub_token.check(spec)
     return _Examined(tuple(found), spec, judged)

@@ -28,12 +28,14 @@ class Seen:
         classes: Sequence[NodeClassSetting],
         grace_seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._rules = rules
         self._classes = classes
         self._grace_seconds = grace_seconds
         self._monotonic = monotonic
+        self._clock = clock
         self._memory = Memory()
         self._nodes: tuple[Node, ...] = ()
         self._version = -1
@@ -58,6 +60,7 @@ class Seen:
             ),
             pools_there=frozenset(filter(None, pools)),
             rules=self._rules,
+            now=self._clock(),
         )
 
     def nodes(self) -> tuple[Node, ...]:
