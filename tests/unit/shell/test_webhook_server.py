@@ -172,6 +172,17 @@ async def test_defaults_are_added_as_a_patch_and_once():
     assert "patch" not in again
 
 
+async def test_the_author_of_a_lever_is_who_the_api_server_says_and_not_who_it_claims():
+    lever = {"action": "Open", "until": "2027-01-01T00:00:00Z", "reason": "INC-1"}
+    forged = resource(overload={"override": {**lever, "setBy": "somebody else"}})
+    async with Serving() as there:
+        answer = await there.ask(review(forged, userInfo={"username": "jo"}), "/mutate")
+
+    patch = json.loads(base64.b64decode(answer["patch"]))
+    path = "/spec/overload/override/setBy"
+    assert [one["value"] for one in patch if one["path"] == path] == ["jo"]
+
+
 async def test_an_update_that_rolls_pods_says_so():
     new = resource(engine={"image": "vllm/vllm-openai:v0.32.0", "maxModelLen": 8192})
     async with Serving() as there:
