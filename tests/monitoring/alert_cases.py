@@ -1,0 +1,515 @@
+"""For each alert: series under which it must fire, and series under which it must not.
+
+A series is told as promtool takes it: `0+10x60` begins at 0 and grows by 10 for 60 steps.
+"""
+
+from dataclasses import dataclass, field
+
+OF = 'namespace="chat",llmdeployment="qwen"'
+ENGINE = f'job="tidegate-engines",{OF},revision="r1",engine="0",model_name="m",instance="10.0.0.1"'
+GATE = f'job="tidegate-gates",{OF},instance="gate-1"'
+OPERATOR = 'job="tidegate-operator",instance="op-1"'
+
+Series = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One alert in one situation; `labels` are some of those that it must fire with."""
+
+    alert: str
+    what: str
+    series: Series
+    fires: bool
+    at: str = "30m"
+    step: str = "1m"
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The case in words."""
+        return f"{self.alert}: {self.what}"
+
+
+def fires(alert: str, what: str, series: Series, **more) -> Case:
+    """Return a case in which an alert must fire."""
+    return Case(alert, what, series, True, **more)
+
+
+def quiet(alert: str, what: str, series: Series, **more) -> Case:
+    """Return a case in which it must not."""
+    return Case(alert, what, series, False, **more)
+
+
+def gauge(name: str, labels: str, value: float | str) -> Series:
+    """Return a series that stands still."""
+    return {f"{name}{{{labels}}}": f"{value}x3000"}
+
+
+def counter(name: str, labels: str, growth: float, start: float = 0) -> Series:
+    """Return a series that grows by so much a step."""
+    return {f"{name}{{{labels}}}": f"{start}+{growth}x3000"}
+
+
+def requests(growth: float, **labels: str) -> Series:
+    """Return requests that are over, so many a step."""
+    labels = {
+        "model": "m",
+        "surface": "chat",
+        "class": "5",
+        "reason": "",
+        "revision": "r1",
+    } | labels
+    told = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return counter("tidegate_gate_requests_total", f"{GATE},{told}", growth)
+
+
+def first_tokens(within: float, late: float) -> Series:
+    """Return first tokens, so many a step within a second and so many between 1 and 2.5 s."""
+    buckets = {"0.5": within / 2, "1": within, "2.5": within + late, "+Inf": within + late}
+    name, own = "tidegate_gate_ttft_seconds", f'{GATE},model="m",revision="r1"'
+    made = counter(f"{name}_count", own, within + late)
+    for bound, growth in buckets.items():
+        made |= counter(f"{name}_bucket", f'{own},le="{bound}"', growth)
+    return made
+
+
+def recovered(minutes: int) -> Series:
+    """Return first tokens that were late for so many minutes, and are good since."""
+    late, good = first_tokens(20, 80), first_tokens(100, 0)
+    made = {}
+    for series, values in late.items():
+        before, after = (float(text[2:].partition("x")[0]) for text in (values, good[series]))
+        made[series] = f"0+{before}x{minutes} {before * minutes + after}+{after}x3000"
+    return made
+
+
+def tokens(between: float) -> Series:
+    """Return times between tokens, all in the bucket that ends at `between`."""
+    name, own = "tidegate_gate_inter_token_seconds", f'{GATE},model="m",revision="r1"'
+    made = counter(f"{name}_count", own, 100)
+    for bound in (0.01, 0.05, 0.1, 0.2):
+        growth = 100 if bound >= between else 0
+        made |= counter(f"{name}_bucket", f'{own},le="{bound}"', growth)
+    return made | counter(f"{name}_bucket", f'{own},le="+Inf"', 100)
+
+
+def objective(name: str, seconds: float) -> Series:
+    """Return an objective of spec.slo."""
+    return gauge("tidegate_slo_seconds", f'{OPERATOR},{OF},objective="{name}"', seconds)
+
+
+def condition(kind: str, status: str, reason: str) -> Series:
+    """Return a condition of the resource."""
+    labels = f'{OPERATOR},{OF},type="{kind}",status="{status}",reason="{reason}"'
+    return gauge("tidegate_deployment_condition", labels, 1)
+
+
+def pods(ready: str, desired: int = 2) -> Series:
+    """Return the pods of the decode pool; the ready ones as promtool's values."""
+    own = f'{OPERATOR},{OF},pool="decode"'
+    return gauge("tidegate_pool_desired_pods", own, desired) | {
+        f"tidegate_pool_ready_pods{{{own}}}": ready
+    }
+
+
+def engine(name: str, value: str, pool: str = "decode", pod: str = "p1") -> Series:
+    """Return a series of an engine."""
+    return {f'vllm:{name}{{{ENGINE},pool="{pool}",pod="{pod}"}}': value}
+
+
+def gate(name: str, value: str, **labels: str) -> Series:
+    """Return a series of a gate."""
+    told = "".join(f',{key}="{text}"' for key, text in labels.items())
+    return {f"tidegate_gate_{name}{{{GATE}{told}}}": value}
+
+
+def prefixes(hits: str, queries: str) -> Series:
+    """Return what the prefix cache was asked and had, in tokens."""
+    return engine("prefix_cache_hits_total", hits) | engine("prefix_cache_queries_total", queries)
+
+
+ON_A_POD = {"pool": "decode", "pod": "p1"}
+IDLE = engine("num_requests_running", "0x3000") | engine("num_requests_waiting", "0x3000")
+BUSY = engine("num_requests_running", "3x3000") | engine("num_requests_waiting", "0x3000")
+SLOW = objective("ttft", 1.0)
+GOOD = requests(100, outcome="finished")
+
+OPERATOR_CASES = (
+    fires("OperatorDown", "nothing is scraped", {}),
+    fires("OperatorDown", "replicas run and none leads", gauge("tidegate_leading", OPERATOR, 0)),
+    quiet(
+        "OperatorDown",
+        "one of two leads",
+        gauge("tidegate_leading", OPERATOR, 0)
+        | gauge("tidegate_leading", OPERATOR.replace("op-1", "op-2"), 1),
+    ),
+    quiet(
+        "OperatorDown",
+        "the lead changes hands within a minute",
+        {
+            f"tidegate_leading{{{OPERATOR}}}": "1x19 0x3000",
+            f"tidegate_leading{{{OPERATOR.replace('op-1', 'op-2')}}}": "0x20 1x3000",
+        },
+        at="22m",
+    ),
+    fires(
+        "ReconcileErrors",
+        "a tenth of the passes fails",
+        counter("tidegate_reconcile_passes_total", f'{OPERATOR},result="error"', 10)
+        | counter("tidegate_reconcile_passes_total", f'{OPERATOR},result="kept"', 90),
+    ),
+    quiet(
+        "ReconcileErrors",
+        "one pass failed",
+        {f'tidegate_reconcile_passes_total{{{OPERATOR},result="error"}}': "0x5 1x3000"}
+        | counter("tidegate_reconcile_passes_total", f'{OPERATOR},result="kept"', 90),
+    ),
+    fires(
+        "WatchStale",
+        "the operator hears nothing of pods",
+        counter("tidegate_watch_silence_seconds", f'{OPERATOR},resource="pods"', 60),
+        labels={"resource": "pods"},
+    ),
+    fires(
+        "WatchStale",
+        "a gate hears nothing of its endpoints",
+        gate("api_silence_seconds", "0+60x3000", watch="endpoints"),
+        labels={"watch": "endpoints", "llmdeployment": "qwen"},
+    ),
+    quiet(
+        "WatchStale",
+        "a bookmark comes every minute",
+        gauge("tidegate_watch_silence_seconds", f'{OPERATOR},resource="pods"', 59)
+        | gate("api_silence_seconds", "59x3000", watch="endpoints"),
+    ),
+    fires("WebhookDown", "no replica serves", gauge("tidegate_webhook_serving", OPERATOR, 0)),
+    fires(
+        "WebhookDown",
+        "reviews end with an error",
+        gauge("tidegate_webhook_serving", OPERATOR, 1)
+        | counter("tidegate_admissions_total", f'{OPERATOR},operation="CREATE",verdict="error"', 1),
+    ),
+    quiet(
+        "WebhookDown",
+        "reviews are refused, and one replica starts",
+        gauge("tidegate_webhook_serving", OPERATOR, 0)
+        | gauge("tidegate_webhook_serving", OPERATOR.replace("op-1", "op-2"), 1)
+        | counter(
+            "tidegate_admissions_total", f'{OPERATOR},operation="CREATE",verdict="refused"', 1
+        ),
+    ),
+    quiet("WebhookDown", "there is no webhook", gauge("tidegate_leading", OPERATOR, 1)),
+    fires(
+        "CertificateExpiry",
+        "it ends in ten days",
+        gauge("tidegate_webhook_certificate_expiry_timestamp_seconds", OPERATOR, 864_000),
+        at="2h",
+    ),
+    quiet(
+        "CertificateExpiry",
+        "it ends in forty days, and another replica has none yet",
+        gauge("tidegate_webhook_certificate_expiry_timestamp_seconds", OPERATOR, 3_456_000)
+        | gauge(
+            "tidegate_webhook_certificate_expiry_timestamp_seconds",
+            OPERATOR.replace("op-1", "op-2"),
+            0,
+        ),
+        at="2h",
+    ),
+)
+
+POOL_CASES = (
+    fires(
+        "KVUsageHigh",
+        "one pod of two is full",
+        engine("kv_cache_usage_perc", "0.97x3000")
+        | engine("kv_cache_usage_perc", "0.2x3000", pod="p2"),
+        labels={"pool": "decode"},
+    ),
+    fires(
+        "KVUsageHigh",
+        "an old engine tells it under the old name",
+        engine("gpu_cache_usage_perc", "0.97x3000"),
+    ),
+    quiet(
+        "KVUsageHigh",
+        "prefill is full, decode is busy",
+        engine("kv_cache_usage_perc", "0.99x3000", pool="prefill")
+        | engine("kv_cache_usage_perc", "0.9x3000"),
+    ),
+    quiet(
+        "KVUsageHigh",
+        "a burst of five minutes",
+        engine("kv_cache_usage_perc", "0.5x10 0.99x5 0.5x3000"),
+        at="20m",
+    ),
+    fires(
+        "PrefillBacklogHigh",
+        "two pods of a thousand tokens a second have twenty thousand to do",
+        gate("prefill_backlog_tokens", "15000x3000", pool="prefill", pod="p1")
+        | gate("prefill_backlog_tokens", "5000x3000", pool="prefill", pod="p2")
+        | gate("prefill_tokens_per_second", "1000x3000", pool="prefill", pod="p1")
+        | gate("prefill_tokens_per_second", "1000x3000", pool="prefill", pod="p2"),
+        labels={"pool": "prefill"},
+    ),
+    quiet(
+        "PrefillBacklogHigh",
+        "they have four thousand to do",
+        gate("prefill_backlog_tokens", "4000x3000", pool="prefill", pod="p1")
+        | gate("prefill_tokens_per_second", "1000x3000", pool="prefill", pod="p1"),
+    ),
+    fires(
+        "PreemptionsHigh",
+        "a tenth of the requests",
+        engine("num_preemptions_total", "0+10x3000")
+        | engine("request_success_total", "0+100x3000"),
+    ),
+    quiet(
+        "PreemptionsHigh",
+        "one of a hundred",
+        engine("num_preemptions_total", "0+1x3000") | engine("request_success_total", "0+100x3000"),
+    ),
+    fires(
+        "PrefixHitRateDropped",
+        "from 60 % to 20 %",
+        prefixes("0+6000x775 4650000+2000x3000", "0+10000x3000"),
+        step="2m",
+        at="30h",
+    ),
+    quiet(
+        "PrefixHitRateDropped",
+        "it was of no worth before",
+        prefixes("0+1000x775 775000+100x3000", "0+10000x3000"),
+        step="2m",
+        at="30h",
+    ),
+    quiet(
+        "PrefixHitRateDropped",
+        "it is as it was",
+        prefixes("0+6000x3000", "0+10000x3000"),
+        step="2m",
+        at="30h",
+    ),
+    fires("NoEndpoints", "all pods are gone", pods("2x10 0x3000"), labels={"pool": "decode"}),
+    quiet("NoEndpoints", "the first pods still load", pods("0x3000")),
+    quiet("NoEndpoints", "one of two is gone", pods("2x10 1x3000")),
+    quiet("NoEndpoints", "it was scaled to zero", pods("2x10 0x3000", desired=0)),
+    fires(
+        "EngineRestarts",
+        "the first two restarts of a cause",
+        {
+            f'tidegate_engine_restarts_total{{{OPERATOR},{OF},pool="decode",revision="r1",'
+            'cause="OutOfMemoryKilled"}': "_x20 1 2x3000"
+        },
+        labels={"cause": "OutOfMemoryKilled", "pool": "decode"},
+    ),
+    quiet(
+        "EngineRestarts",
+        "one restart, and many long ago",
+        {
+            f'tidegate_engine_restarts_total{{{OPERATOR},{OF},pool="decode",revision="r1",'
+            'cause="EngineCrashed"}': "40x20 41x3000"
+        },
+    ),
+    fires("BudgetDrift", "fewer tokens", condition("BudgetDrift", "True", "KVSmallerThanPlanned")),
+    quiet("BudgetDrift", "as planned", condition("BudgetDrift", "False", "AsPlanned")),
+    fires("PairIncompatible", "said by Ready", condition("Ready", "False", "PairIncompatible")),
+    quiet("PairIncompatible", "still untried", condition("Ready", "False", "PairUntried")),
+    fires(
+        "GateLedgerDrift",
+        "the engine uses what no gate has reserved",
+        gate("tokens_reserved", "1000x3000", **ON_A_POD)
+        | gate("tokens_capacity", "10000x3000", **ON_A_POD)
+        | engine("kv_cache_usage_perc", "0.6x3000")
+        | BUSY,
+        labels={"pod": "p1"},
+    ),
+    fires(
+        "GateLedgerDrift",
+        "tokens are reserved and nothing runs",
+        gate("tokens_reserved", "3000x3000", **ON_A_POD)
+        | gate("tokens_capacity", "10000x3000", **ON_A_POD)
+        | engine("kv_cache_usage_perc", "0x3000")
+        | IDLE,
+    ),
+    quiet(
+        "GateLedgerDrift",
+        "a gate reserves for answers to come",
+        gate("tokens_reserved", "9000x3000", **ON_A_POD)
+        | gate("tokens_capacity", "10000x3000", **ON_A_POD)
+        | engine("kv_cache_usage_perc", "0.5x3000")
+        | BUSY,
+    ),
+)
+
+_SWINGS = "20x4 0x4 20x4 0x4 20x4 0x4 20x3000"
+OVERLOAD_CASES = (
+    fires(
+        "MetricsStale",
+        "Prometheus does not answer",
+        condition("MetricsAvailable", "False", "MetricsUnreachable"),
+        labels={"reason": "MetricsUnreachable"},
+    ),
+    quiet("MetricsStale", "fresh", condition("MetricsAvailable", "True", "MetricsFresh")),
+    quiet(
+        "MetricsStale",
+        "none is configured",
+        condition("MetricsAvailable", "Unknown", "MetricsUnconfigured"),
+    ),
+    fires("Shedding", "for 40 minutes", gate("shed_percent", "30x3000"), at="40m"),
+    quiet("Shedding", "for ten minutes", gate("shed_percent", "0x25 30x10 0x3000"), at="40m"),
+    fires(
+        "ShiftOscillation", "to and fro", gate("shift_percent", _SWINGS), labels={"lever": "shift"}
+    ),
+    fires("ShiftOscillation", "shedding", gate("shed_percent", _SWINGS), labels={"lever": "shed"}),
+    quiet(
+        "ShiftOscillation",
+        "up in steps, and down in steps",
+        gate("shift_percent", "0x3 20x3 40x3 60x5 50x1 40x1 30x1 20x1 10x1 0x3000"),
+    ),
+    fires(
+        "OverrideActive",
+        "it holds for two days",
+        gauge(
+            "tidegate_override_until_timestamp_seconds",
+            f'{OPERATOR},{OF},action="Shed"',
+            172_800,
+        ),
+        at="90m",
+        labels={"action": "Shed"},
+    ),
+    quiet(
+        "OverrideActive",
+        "it has lapsed",
+        gauge("tidegate_override_until_timestamp_seconds", f'{OPERATOR},{OF},action="Shed"', 1800),
+        at="90m",
+    ),
+    fires(
+        "GateConfigRejected",
+        "one gate of two refuses",
+        gate("config_valid", "1x3000")
+        | {f"tidegate_gate_config_valid{{{GATE.replace('gate-1', 'gate-2')}}}": "0x3000"},
+    ),
+    quiet("GateConfigRejected", "all take it", gate("config_valid", "1x3000")),
+)
+
+_LOST = requests(5, outcome="engine-failed")
+_CRITICAL = {"severity": "critical"}
+OBJECTIVE_CASES = (
+    fires(
+        "TTFTBurn",
+        "80 % are late for an hour",
+        first_tokens(20, 80) | SLOW,
+        at="70m",
+        labels={"burn": "14.4x", "severity": "critical"},
+    ),
+    quiet(
+        "TTFTBurn",
+        "half are late: not at the highest speed",
+        first_tokens(50, 50) | SLOW,
+        at="70m",
+        labels={"burn": "14.4x"},
+    ),
+    fires(
+        "TTFTBurn",
+        "half are late for hours",
+        first_tokens(50, 50) | SLOW,
+        step="2m",
+        at="7h",
+        labels={"burn": "6x", "severity": "critical"},
+    ),
+    fires(
+        "TTFTBurn",
+        "a fifth is late",
+        first_tokens(80, 20) | SLOW,
+        step="2m",
+        at="4h",
+        labels={"burn": "3x", "severity": "warning"},
+    ),
+    fires(
+        "TTFTBurn",
+        "7 % are late",
+        first_tokens(93, 7) | SLOW,
+        step="2m",
+        at="6h",
+        labels={"burn": "1x", "severity": "warning"},
+    ),
+    quiet("TTFTBurn", "3 % are late", first_tokens(97, 3) | SLOW, step="2m", at="6h"),
+    quiet("TTFTBurn", "there is no objective", first_tokens(0, 100), at="70m"),
+    quiet("TTFTBurn", "too few requests to tell", first_tokens(0, 0.1) | SLOW, at="70m"),
+    quiet(
+        "TTFTBurn",
+        "late for an hour, and good since ten minutes",
+        recovered(60) | SLOW,
+        at="75m",
+        labels={"burn": "14.4x"},
+    ),
+    fires(
+        "AvailabilityBurn",
+        "2 % fail for an hour",
+        GOOD | requests(2, outcome="deadline"),
+        at="70m",
+        labels={"burn": "14.4x"} | _CRITICAL,
+    ),
+    fires(
+        "AvailabilityBurn",
+        "no pod was ready for 5 % of the requests",
+        GOOD | requests(5, outcome="refused", reason="no-endpoints"),
+        at="70m",
+        labels={"burn": "14.4x"} | _CRITICAL,
+    ),
+    fires(
+        "AvailabilityBurn",
+        "2 in a thousand fail",
+        requests(5000, outcome="finished") | requests(10, outcome="engine-failed"),
+        step="2m",
+        at="6h",
+        labels={"burn": "1x", "severity": "warning"},
+    ),
+    quiet(
+        "AvailabilityBurn",
+        "half of the low classes are shed on purpose",
+        GOOD | requests(100, outcome="refused", reason="shed", **{"class": "1"}),
+        at="70m",
+    ),
+    quiet(
+        "AvailabilityBurn",
+        "clients leave, and send what is too long",
+        GOOD
+        | requests(20, outcome="client-gone")
+        | requests(20, outcome="refused", reason="too-long"),
+        at="70m",
+    ),
+    quiet(
+        "AvailabilityBurn",
+        "one of twenty failed: too few to tell",
+        requests(0.3, outcome="finished") | requests(0.02, outcome="deadline"),
+        at="70m",
+    ),
+    fires(
+        "SheddingTopClass",
+        "a tenth of class 9",
+        requests(90, outcome="finished", **{"class": "9"})
+        | requests(10, outcome="refused", reason="kv-budget", **{"class": "9"}),
+        at="70m",
+    ),
+    quiet(
+        "SheddingTopClass",
+        "class 8 is shed, and a tenant of class 9 has used its share",
+        requests(90, outcome="finished", **{"class": "9"})
+        | requests(50, outcome="refused", reason="shed", **{"class": "8"})
+        | requests(10, outcome="refused", reason="tenant-share", **{"class": "9"}),
+        at="70m",
+    ),
+    fires("TPOTHigh", "p95 is twice the objective", tokens(0.1) | objective("tpot", 0.05)),
+    quiet("TPOTHigh", "p95 is below it", tokens(0.05) | objective("tpot", 0.2)),
+    fires("SurvivalLow", "5 % are lost", GOOD | _LOST),
+    quiet(
+        "SurvivalLow",
+        "refusals and clients that leave are no losses",
+        GOOD | requests(50, outcome="refused", reason="shed") | requests(50, outcome="client-gone"),
+    ),
+)
+
+CASES = (*OPERATOR_CASES, *POOL_CASES, *OVERLOAD_CASES, *OBJECTIVE_CASES)
