@@ -91,7 +91,8 @@ def _sentences(spec: OverloadSpec, found: Reaction, tick: Tick) -> Iterable[str]
     yield (
         f"A share holds at the gates {_spelled(found.floor_seconds)} after a change at worst: "
         f"{tick.scrape_interval_seconds:g} s to the next scrape, {tick.interval_seconds:g} s to "
-        f"the next look, {WRITE_SECONDS + WATCH_SECONDS:g} s to write and to be seen."
+        f"the next look, {WRITE_SECONDS + WATCH_SECONDS:g} s to write and to be seen; enterAfter "
+        f"({_spelled(spec.enter_after)}) comes on top."
     )
     if found.fill_seconds is None:
         yield "How fast the KV cache fills is not known: no speed of prefill of these cards is."
@@ -106,14 +107,19 @@ def _sentences(spec: OverloadSpec, found: Reaction, tick: Tick) -> Iterable[str]
 def _which_is_faster(found: Reaction, fill_seconds: float, tick: Tick) -> str:
     if found.floor_seconds <= fill_seconds:
         return "The loop is the faster one."
-    fixed = found.floor_seconds - tick.scrape_interval_seconds
-    enough = math.floor(fill_seconds - fixed)
-    mend = (
-        f"a scrape interval of {enough} s would let the loop be in time"
-        if enough >= 1
-        else "no scrape interval would let the loop be in time"
+    return (
+        "The loop is the slower one, so the gates' token budget is what protects; "
+        f"{_mend(fill_seconds, tick)} would let the loop be in time."
     )
-    return f"The loop is the slower one, so the gates' token budget is what protects; {mend}."
+
+
+def _mend(fill_seconds: float, tick: Tick) -> str:
+    """Say which scrape interval would do, in whole seconds; a shorter tick where that is needed."""
+    to_share_seconds = fill_seconds - WRITE_SECONDS - WATCH_SECONDS
+    alone, both = math.floor(to_share_seconds - tick.interval_seconds), to_share_seconds // 2
+    if alone >= 1:
+        return f"a scrape interval of {alone} s"
+    return f"a scrape interval and a tick of {both:.0f} s" if both >= 1 else "no scrape interval"
 
 
 def _spelled(seconds: float) -> str:
