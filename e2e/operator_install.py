@@ -8,7 +8,7 @@ from pathlib import Path
 from e2e import fingerprint, helm
 from e2e.engine import metrics
 from e2e.engine.metrics import Metrics
-from e2e.kube import Document, Kube, Not, wait_until
+from e2e.kube import Document, Kube, Not, path, wait_until
 
 CHECKOUT = Path(__file__).parents[1]
 NAMESPACE = "tidegate-system"
@@ -64,6 +64,19 @@ class Operator:
         now = self.kube.try_kubectl(*words, "--prefix").stdout
         before = self.kube.try_kubectl(*words, "--prefix", "--previous").stdout
         return before + now
+
+    def delete_leader(self) -> Document:
+        """Take the very pod that leads away, without any grace, and return it."""
+        leader = self.leader()
+        metadata = leader["metadata"]
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": metadata["uid"]},
+        }
+        self.kube.request("DELETE", f"{path('pods', NAMESPACE)}/{metadata['name']}", options)
+        return leader
 
     def delete_pod(self) -> None:
         """Take the leading pod away without any grace."""

@@ -52,6 +52,8 @@ class RolloutWatch:
         self._changed = threading.Condition()
         self._ended = False
         self.moments: list[Moment] = []
+        self.made: dict[str, tuple[str, str]] = {}
+        """Every pod that was ever there, by its uid: pool and revision."""
 
     def __enter__(self) -> Self:
         place = path("pods", self._llmd.namespace)
@@ -98,6 +100,7 @@ class RolloutWatch:
         if labels.get(OWN) != self._llmd.name or POOL not in labels:
             return
         with self._changed:
+            self.made[pod["metadata"]["uid"]] = (labels[POOL], labels[REVISION])
             if kind == "DELETED" or pod["status"].get("phase") in _ENDED:
                 self._pods.pop(pod["metadata"]["uid"], None)
             else:

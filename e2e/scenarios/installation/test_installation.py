@@ -3,9 +3,19 @@
 import pytest
 from e2e import helm, operator_install
 from e2e.kube import Not, wait_until
+from e2e.llmd import env
 from e2e.operator_install import NAME, NAMESPACE
+from e2e.rollout_watch import RolloutWatch
 
 TRUST_SECONDS = 90.0
+ROLLOUT_SECONDS = 240.0
+PRODUCTS = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+LESS_MEMORY = [
+    {"matchLabels": {PRODUCT_LABEL: product}, "product": product, "memoryTaken": "20Gi"}
+    for product in PRODUCTS
+]
+"""Classes of node whose engines would be given less memory: their pods are rendered otherwise."""
 OTHER_SETTINGS = {"podAnnotations": {"example.com/release": "next"}}
 
 
@@ -71,3 +81,63 @@ def test_engines_outlive_an_upgrade_an_uninstall_and_a_new_installation(
     deployment.patch({"pools": {"unified": {"replicas": 2}}})
     deployment.wait_settled()
     assert engines < deployment.uids(), "it is taken up where it was, with one pod more"
+
+
+def memory_share(deployment):
+    """What share of each GPU's memory the engines were told to take."""
+    (pod,) = deployment.pods()
+    flags = pod["spec"]["containers"][0]["args"]
+    return next(flag for flag in flags if flag.startswith("--gpu-memory-utilization"))
+
+
+@pytest.mark.usefixtures("installed_again")
+def test_an_upgrade_that_renders_pods_otherwise_restarts_no_engine(kube, operator, apply, values):
+    deployment = apply("unified.yaml")
+    deployment.wait_settled()
+    deployment.wait_for("RenderingCurrent", "True")
+    engines, share = deployment.uids(), memory_share(deployment)
+    otherwise = values | {"config": values["config"] | {"nodeClasses": LESS_MEMORY}}
+
+    def upgrade(to):
+        helm.upgrade(kube.kubeconfig, NAME, NAMESPACE, to)
+        operator.wait_ready()
+        operator.leader()
+
+    upgrade(otherwise)
+    deployment.wait_for("RenderingCurrent", "False", "RenderedBefore")
+    deployment.wait_settled()
+    assert deployment.uids() == engines
+
+    upgrade(values)
+    deployment.wait_for("RenderingCurrent", "True")
+    assert deployment.uids() == engines
+
+    upgrade(otherwise)
+    deployment.wait_for("RenderingCurrent", "False", "RenderedBefore")
+    deployment.patch({"engine": {"env": env(DOUBLE_STEP_SECONDS=0.02)}})
+    deployment.wait_settled(ROLLOUT_SECONDS)
+    deployment.wait_for("RenderingCurrent", "True")
+    assert not deployment.uids() & engines
+    assert memory_share(deployment) != share
+
+
+@pytest.mark.usefixtures("installed_again")
+def test_a_leader_lost_in_mid_rollout_leads_to_no_pod_too_many(kube, operator, apply):
+    """The other replica goes on where the lost one was: each new pod is made once, and stays."""
+    deployment = apply("unified.yaml", change={"pools": {"unified": {"replicas": 3}}})
+    deployment.wait_settled()
+    old = deployment.status["revision"]
+
+    with RolloutWatch(deployment) as watch:
+        deployment.patch({"engine": {"env": env(DOUBLE_STEP_SECONDS=0.02)}})
+        watch.wait("pods of two revisions", lambda now: len(now.all_revisions()) == 2, 90)
+        lost = operator.delete_leader()
+        assert old in watch.moments[-1].all_revisions(), "it was lost in the middle"
+        status = deployment.wait_settled(ROLLOUT_SECONDS)
+
+    assert operator.leader()["metadata"]["uid"] != lost["metadata"]["uid"]
+    assert status["revision"] != old
+    assert watch.least_ready("unified") >= 2
+    made = {uid for uid, (_, revision) in watch.made.items() if revision == status["revision"]}
+    assert made == deployment.uids()
+    assert len(made) == 3
