@@ -19,6 +19,14 @@ _USAGE: Final = b'"usage":'
 _ABORTED: Final = re.compile(rb'"finish_reason":\s*"abort"')
 _OBJECT: Final = re.compile(rb"\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})")
 """An object whose own objects hold no further ones: what a usage is."""
+_RESPONSE_ENDS: Final = (b"response.completed", b"response.incomplete")
+_RESPONSE_END: Final = re.compile(
+    rb'(?:(?:^|\n)event: ?|(?<!\\)")response\.(?:completed|incomplete)["\r\n]'
+)
+"""The type of the event that ends a response; in a text, a backslash stands before the quote."""
+_FAILED_TYPES: Final = frozenset({"error", "response.failed", "response.cancelled"})
+_FAILED_STATES: Final = frozenset({"failed", "cancelled"})
+"""Of a response: what an engine says that failed, or was told to stop."""
 
 
 class Kind(Enum):
@@ -50,10 +58,12 @@ def judge(event: bytes) -> tuple[Kind, Usage | None]:
         return Kind.PLAIN, None
     if not isinstance(said, dict):
         return Kind.PLAIN, None
-    if said.get("error") or said.get("type") in ("error", "response.failed"):
+    if said.get("error") or said.get("type") in _FAILED_TYPES:
         return Kind.FAILED, None
     response = said.get("response")
     usage = read_usage((response if isinstance(response, dict) else said).get("usage"))
+    if isinstance(response, dict) and response.get("status") in _FAILED_STATES:
+        return Kind.ABORTED, usage
     choices = said.get("choices")
     if not isinstance(choices, list):
         return Kind.PLAIN, usage
@@ -65,6 +75,25 @@ def judge(event: bytes) -> tuple[Kind, Usage | None]:
 def is_aborted(body: bytes) -> bool:
     """Tell whether a whole answer was ended by an engine that stops."""
     return b'"abort"' in body and _ABORTED.search(body) is not None
+
+
+def ends_response(raw: bytes) -> bool:
+    """Tell whether a lump of a response's stream has the event that ends it well.
+
+    A response that was cut at its limit of tokens is `incomplete`, and as it should be.
+    """
+    return any(raw.find(end) >= 0 for end in _RESPONSE_ENDS) and bool(_RESPONSE_END.search(raw))
+
+
+def is_failed_response(body: bytes) -> bool:
+    """Tell whether a whole response says of itself that it failed, or was cancelled."""
+    if body.find(b'"failed"') < 0 and body.find(b'"cancelled"') < 0:
+        return False
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(said, dict) and said.get("status") in _FAILED_STATES
 
 
 def usage_in(body: bytes) -> Usage | None:

@@ -66,6 +66,7 @@ class Relay(Answer):
         self._passes_all = passes_all
         self._is_stream = False
         self._is_dechunked = False
+        self._has_response_end = False
         self._verdict: End
         self._is_for_client = False
         """Whether an answer of this status goes to the client, or calls for another try."""
@@ -126,6 +127,8 @@ class Relay(Answer):
 
     def _stream(self, raw: bytes) -> None:
         self._untold += raw.count(b"data:")
+        if self._surface is Surface.RESPONSES and not self._has_response_end:
+            self._has_response_end = events.ends_response(raw)
         if not events.is_plain(raw) and self._framing.is_between:
             raw = self._sift(raw)
             if not raw:
@@ -202,6 +205,8 @@ class Relay(Answer):
 
     def _is_aborted(self, body: bytes) -> bool:
         """Tell whether a stopping engine ended this; other surfaces may quote the client's JSON."""
+        if self._surface is Surface.RESPONSES:
+            return events.is_failed_response(body)
         return self._surface in _WITH_CHOICES and events.is_aborted(body)
 
     def _begin(self) -> None:
@@ -245,7 +250,7 @@ class Relay(Answer):
         """Tell whether the stream's last event was the one that ends it."""
         if self._surface in _WITH_CHOICES:
             return events.DONE in self._last[-64:]
-        return True
+        return self._has_response_end or self._surface is not Surface.RESPONSES
 
     def _tell(self) -> None:
         tokens, self._untold = self._untold, 0
