@@ -31,9 +31,13 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program(), *words], capture_output=True, text=True, timeout=60)
 
 
-def parses(query: str) -> str:
-    """Return what is wrong with a query; empty where nothing is."""
-    return run("promql", "--experimental", "format", query).stderr
+def wrong_queries(folder: Path, queries: list[str]) -> str:
+    """Return which queries are none, and why; empty where all parse."""
+    recorded = [{"record": f"query:{number}", "expr": q} for number, q in enumerate(queries)]
+    file = folder / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": recorded}]}))
+    done = run("check", "rules", "--lint=none", file)
+    return "" if done.returncode == 0 else done.stderr
 
 
 def rules_of(alert: str) -> dict:

@@ -1,0 +1,66 @@
+"""Every series that there is to query: of operator, gate, engines, and our own recordings."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from tests.unit.gate.shell.test_metrics_page import Silent
+
+from tidegate.core.monitoring import rules
+from tidegate.facts import engines
+from tidegate.gate.shell.gate import Gate
+from tidegate.gate.shell.metrics import Metrics as GateMetrics
+from tidegate.shell.admission.metrics import AdmissionMetrics
+from tidegate.shell.cluster_metrics import ClusterMetrics
+from tidegate.shell.restart_metrics import RestartMetrics
+from tidegate.shell.telemetry import Metrics
+
+OF_PROMETHEUS = {"up", "ALERTS"}
+
+
+def of_operator() -> set[str]:
+    """Return the series of the operator's process."""
+    registry: CollectorRegistry = Metrics().registry
+    AdmissionMetrics(registry)
+    RestartMetrics(registry)
+    registry.register(ClusterMetrics(list, dict, lambda: True))
+    return _series(registry.collect())
+
+
+def of_gates() -> set[str]:
+    """Return the series of a gate's process."""
+    gate = Gate("chat", "qwen", GateMetrics(), lambda configuration, changed: Silent())
+    return _series(gate.metrics.registry.collect())
+
+
+def of_engines() -> set[str]:
+    """Return the series of every engine that is known, under old names as well."""
+    found: set[str] = set()
+    for version in engines.versions():
+        for name, metric in engines.engine(version).metrics.items():
+            found |= _names(name, metric.kind)
+            for old in engines.metric_generations(name):
+                found |= _names(old, metric.kind)
+    return found
+
+
+def recorded() -> set[str]:
+    """Return what our rules record."""
+    return {recording.name for recording in rules.recordings()}
+
+
+def everything() -> set[str]:
+    """Return all of it."""
+    return of_operator() | of_gates() | of_engines() | recorded() | OF_PROMETHEUS
+
+
+def _series(families: Iterable[Metric]) -> set[str]:
+    return {name for family in families for name in _names(family.name, family.type)}
+
+
+def _names(name: str, kind: str) -> set[str]:
+    if kind == "histogram":
+        return {f"{name}_bucket", f"{name}_count", f"{name}_sum"}
+    if kind == "counter":
+        return {f"{name.removesuffix('_total')}_total"}
+    return {name}

@@ -1,0 +1,77 @@
+"""Runbooks: one for each alert, and all that they say to type is right."""
+
+import importlib
+import re
+import shlex
+import subprocess
+
+import pytest
+from e2e.runbook_pages import pages
+from tests.monitoring import promtool
+
+from tidegate.core.monitoring import rules
+
+PAGES = pages()
+EACH = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+_VARIABLE = re.compile(r"\$(\w+)|\$\((.*?)\)")
+
+
+def words(command):
+    """The words of a command, with every variable set to something."""
+    return shlex.split(_VARIABLE.sub("something", command))
+
+
+def test_each_alert_has_one_and_each_has_its_alert():
+    assert {page.name for page in PAGES} == {alert.name for alert in rules.alerts()}
+
+
+@EACH
+def test_it_has_the_four_sections_in_order(page):
+    assert page.text.startswith(f"# {page.name}\n")
+    assert page.headings == ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+    assert all(page.section(heading).strip() for heading in page.headings)
+    assert page.kinds == {"sh", "promql"}, "there is something to type and something to ask"
+
+
+@EACH
+def test_it_says_how_to_see_that_it_worked_and_what_a_lever_costs(page):
+    mitigation = page.section("Mitigation")
+    pulls = re.search(r"kubectl tidegate (shed|shift|drain|open)", mitigation)
+
+    assert "worked when" in mitigation or page.name == "BudgetDrift", page.name
+    assert not pulls or re.search(r"\b[Ii]t costs|\bcosts the\b|it costs\b", mitigation)
+
+
+@EACH
+def test_every_query_parses(page, tmp_path):
+    wrong = promtool.wrong_queries(tmp_path, page.queries)
+    assert not wrong, wrong
+
+
+@EACH
+def test_every_command_is_one_that_a_shell_takes(page):
+    script = "\n".join(page.commands)
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert {words(line)[0] for line in page.commands} <= {"kubectl", "export"}
+
+
+@EACH
+def test_every_command_of_ours_is_in_the_command_line(page):
+    for line in page.commands:
+        if line.startswith("kubectl tidegate "):
+            name, *arguments = words(line)[2:]
+            command = importlib.import_module(f"tidegate.cli.{name}").command
+            command.make_context(name, arguments)
+
+
+@EACH
+def test_every_variable_is_set_before_it_is_used(page):
+    known = set()
+    for line in page.commands:
+        used = set(re.findall(r"\$\{?([A-Z]+)\}?", line))
+        if line.startswith("export "):
+            known |= {word.partition("=")[0] for word in shlex.split(line)[1:]}
+            used -= known
+        assert used <= known, line
