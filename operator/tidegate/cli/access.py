@@ -1,6 +1,7 @@
 """The cluster as the user of a kubeconfig reaches it: for the commands of whoever is on call."""
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -144,6 +145,8 @@ async def connected(access: Access) -> AsyncIterator[Cluster]:
 
     from tidegate.shell.api_server import ApiServer
 
+    # it logs what it raises next, too; the error alone is one line
+    logging.getLogger("kubernetes.aio.config").addHandler(logging.NullHandler())
     try:
         api = await ApiServer.connect(access.kubeconfig, access.context)
         namespace = access.namespace or _namespace(access)

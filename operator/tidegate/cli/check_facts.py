@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.cli.check_sources import Source
-from tidegate.core.admission import Facts, Selector
+from tidegate.core.admission import Facts, Selector, selectors
 
-_WITH_TEMPLATES = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-_WITH_MATCH_LABELS = (*_WITH_TEMPLATES, "PodDisruptionBudget")
 Texts = Mapping[tuple[str, str, str], str | None]
 """Values of ConfigMaps by namespace, name and key."""
 
@@ -31,7 +29,7 @@ def beside(sources: Sequence[Source]) -> dict[str, Beside]:
         namespace: Beside(
             dict(_texts(found)),
             tuple(source.document for source in found if source.is_deployment),
-            tuple(_selectors(found)),
+            tuple(filter(None, (selectors.of(source.document) for source in found))),
         )
         for namespace, found in by_namespace.items()
     }
@@ -63,23 +61,3 @@ def _texts(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str], str]]:
             for key, text in data.items():
                 if isinstance(key, str) and isinstance(text, str):
                     yield (source.name, key), text
-
-
-def _selectors(sources: Sequence[Source]) -> Iterator[Selector]:
-    for source in sources:
-        labels = _selector(source)
-        if labels:
-            yield Selector(source.kind, source.name, labels)
-
-
-def _selector(source: Source) -> Mapping[str, str] | None:
-    """Return the labels by which an object finds pods; None where it finds them otherwise."""
-    spec = source.document.get("spec")
-    selector: Any = spec.get("selector") if isinstance(spec, Mapping) else None
-    if source.kind in _WITH_MATCH_LABELS:
-        if not isinstance(selector, Mapping) or selector.get("matchExpressions"):
-            return None
-        selector = selector.get("matchLabels")
-    elif source.kind != "Service":
-        return None
-    return selector if isinstance(selector, Mapping) else None

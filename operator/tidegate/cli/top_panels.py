@@ -33,7 +33,7 @@ def bar(share: float | None, width: int) -> Text:
     marks = "█░" if streams.is_unicode() else "#."
     cells = min(width, round(max(share, 0.0) * width))
     style = "red" if share >= _FULL else "yellow" if share >= _NEARLY else "green"
-    return Text(marks[0] * cells, style=style) + Text(marks[1] * (width - cells), style="dim")
+    return Text.assemble((marks[0] * cells, style), (marks[1] * (width - cells), "dim"))
 
 
 def pool(entry: Mapping[str, Any], width: int, rows: int) -> Panel:
@@ -122,26 +122,28 @@ def lines(entry: Mapping[str, Any]) -> Text:
         "queue": waiting or "nobody waits",
     }
     return Text("\n").join(
-        Text(f"{name}  ", style="dim") + Text(value) for name, value in told.items()
+        Text.assemble((f"{name}  ", "dim"), value) for name, value in told.items()
     )
 
 
 def shares(entry: Mapping[str, Any]) -> Text:
     """Return what the loop or a lever does now, in one line."""
     overload = entry["overload"]
-    text = Text(f"{overload['state'] or 'state unknown'}  ", style="bold")
-    text += Text(f"shed {entry['shedPercent']:g} %  shift {entry['shiftPercent']:g} %")
+    text = Text.assemble(
+        (f"{overload['state'] or 'state unknown'}  ", "bold"),
+        f"shed {entry['shedPercent']:g} %  shift {entry['shiftPercent']:g} %",
+    )
     override = overload["override"]
     if override:
         share = f" {override['percent']:g} %" if override.get("percent") is not None else ""
         by = override.get("setBy") or "unknown"
-        text += Text(
+        text.append(
             f"  lever: {override['action']}{share} until {override['until']} by {by} "
             f"({override['reason']})",
             style="yellow",
         )
     elif overload["message"]:
-        text += Text(f"  {overload['message']}", style="dim")
+        text.append(f"  {overload['message']}", style="dim")
     return text
 
 

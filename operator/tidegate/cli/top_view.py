@@ -69,9 +69,9 @@ class View:
         )
 
     def _head(self, told: str) -> Text:
-        text = Text(told, style="bold") + Text(f"  {self.at:%H:%M:%SZ}  q quits", style="dim")
+        text = Text.assemble((told, "bold"), (f"  {self.at:%H:%M:%SZ}  q quits", "dim"))
         if self.trouble:
-            text += Text(f"\nnot newer: {self.trouble}", style="red")
+            text.append(f"\nnot newer: {self.trouble}", style="red")
         return text
 
 

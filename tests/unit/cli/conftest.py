@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from tests.unit.cli import cluster, gate_pages
 
+from tidegate import cli
+from tidegate.cli import drain, lever_look, lever_write, top
+
+_WITHOUT_CLUSTER = ("runbook",)
 SCRIPT = Path(__file__).parents[3] / "scripts" / "browser"
 
 
@@ -30,3 +34,25 @@ def fake_cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", cluster.write_kubeconfig(tmp_path / "kubeconfig", port))
     yield made
     end()
+
+
+@pytest.fixture
+def tidegate(monkeypatch, capfd):
+    """Run the command in this process, with waits that are as short as a fake cluster allows."""
+    monkeypatch.setattr(lever_look, "WINDOW_SECONDS", 0.05)
+    monkeypatch.setattr(lever_write, "_HOLD_SECONDS", 0.3)
+    monkeypatch.setattr(lever_write, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(drain, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(top, "ONCE_SECONDS", 0.05)
+    monkeypatch.setenv("PATH", "")  # no kubectl, which would try to forward to pods
+
+    def run(*arguments):
+        config = os.environ.get("KUBECONFIG")  # the client itself reads it once in a process
+        if config and arguments[0] not in _WITHOUT_CLUSTER:
+            arguments = (*arguments, "--kubeconfig", config)
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        out, errors = capfd.readouterr()
+        return ended.value.code, out, errors
+
+    return run

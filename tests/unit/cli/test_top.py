@@ -5,7 +5,6 @@ import signal
 
 import pytest
 from tests.unit.cli import gate_pages
-from tests.unit.cli.command import run
 from tests.unit.cli.terminal import CURSOR_SHOWN, GIVEN_BACK, TAKEN, Terminal
 
 
@@ -52,7 +51,7 @@ def test_it_fits_the_window_after_a_change_of_its_size(terminal):
     assert max(map(len, top.frame().splitlines())) > 100
     top.resize(64, 30)
     top.until(lambda: top.frame() and max(map(len, top.frame().splitlines())) <= 64)
-    top.shows("TTFT p95")
+    top.shows("TTFT p50, p95")
 
     assert len(top.frame().splitlines()) <= 30
     top.press("q")
@@ -131,8 +130,8 @@ def test_a_deployment_that_is_not_there_is_told_before_the_screen_is_taken(termi
     assert "there is no LLMDeployment missing in namespace chat" in top.written
 
 
-def test_in_a_pipe_it_is_one_plain_table(fake_cluster):
-    code, out, errors = run("top", "qwen")
+def test_in_a_pipe_it_is_one_plain_table(tidegate, fake_cluster):
+    code, out, errors = tidegate("top", "qwen")
 
     assert (code, errors) == (0, "")
     assert "\x1b" not in out
@@ -144,8 +143,8 @@ def test_in_a_pipe_it_is_one_plain_table(fake_cluster):
     ]
 
 
-def test_as_json_it_is_for_programs(fake_cluster):
-    code, out, _ = run("top", "qwen", "--once", "-o", "json")
+def test_as_json_it_is_for_programs(tidegate, fake_cluster):
+    code, out, _ = tidegate("top", "qwen", "--once", "-o", "json")
     told = json.loads(out)
 
     assert code == 0
@@ -157,9 +156,9 @@ def test_as_json_it_is_for_programs(fake_cluster):
     assert told["pools"][0]["pods"][0]["requests"] == 7
 
 
-def test_what_no_gate_tells_is_null_and_not_zero(fake_cluster):
+def test_what_no_gate_tells_is_null_and_not_zero(tidegate, fake_cluster):
     fake_cluster.refuse[("GET", "/api/v1/namespaces/chat/pods/qwen-gate-1:")] = (503, "away")
-    code, out, _ = run("top", "qwen", "--once", "-o", "json")
+    code, out, _ = tidegate("top", "qwen", "--once", "-o", "json")
     told = json.loads(out)
 
     assert code == 0
