@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e import artifacts, llmd, node_gpus, operator_install
+from e2e import artifacts, llmd, node_gpus, operator_install, prometheus, prometheus_image
 from e2e.cluster import Cluster
 from e2e.double import image as double_image
 from e2e.engine import image as engine_image
 from e2e.kube import Document, Kube
 from e2e.llmd import Llmd
 from e2e.operator_install import Operator
+from e2e.prometheus import Prometheus
 
 OPERATOR_IMAGE = "localhost/tidegate/operator:dev"
 LABEL = "tidegate-e2e"
@@ -34,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("operator", OPERATOR_IMAGE),
         ("double", double_image.REFERENCE),
         ("engine", engine_image.REFERENCE),
+        ("prometheus", prometheus_image.REFERENCE),
     ):
         group.addoption(f"--{name}-image", default=ours, help=f"in place of {ours}")
 
@@ -84,6 +86,14 @@ def local(pytestconfig: pytest.Config) -> Cluster:
 def operator(kube: Kube, pytestconfig: pytest.Config) -> Operator:
     """The operator, installed from this checkout's code."""
     return operator_install.install(kube, pytestconfig.getoption("operator_image"))
+
+
+@pytest.fixture(scope="session")
+def watching(kube: Kube, pytestconfig: pytest.Config) -> Iterator[Prometheus]:
+    """A Prometheus in the cluster, with the chart's own scrape configuration and rules."""
+    installed = prometheus.install(kube, pytestconfig.getoption("prometheus_image"))
+    yield installed
+    installed.remove()
 
 
 @pytest.fixture(scope="session")

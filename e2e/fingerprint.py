@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-_NOT_CODE = ("__pycache__", "_templates", "_crds")
+_NOT_CODE = ("__pycache__", "_templates", "_crds", "_runbooks")
 
 
 def of(package: Path, templates: Path) -> str:

@@ -84,8 +84,10 @@ class Operator:
         self.kube.kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=0", "--force")
 
 
-def install(kube: Kube, image: str, replicas: int = 2) -> Operator:
+def install(kube: Kube, image: str, replicas: int = 2, config: Document | None = None) -> Operator:
     """Install this checkout's chart and operator, or bring what is installed up to it.
+
+    `config` has settings beyond those of every scenario.
 
     Raises:
         AssertionError: The image has other code than the checkout.
@@ -97,7 +99,7 @@ def install(kube: Kube, image: str, replicas: int = 2) -> Operator:
     kube.kubectl("label", "namespace", NAMESPACE, label, "--overwrite")
     interrupted = "owner=helm,status in (pending-install,pending-upgrade,pending-rollback)"
     kube.kubectl("-n", NAMESPACE, "delete", "secrets", f"-l{interrupted}")
-    helm.upgrade(kube.kubeconfig, NAME, NAMESPACE, values(image, replicas))
+    helm.upgrade(kube.kubeconfig, NAME, NAMESPACE, values(image, replicas, config))
     kube.kubectl("wait", "--for=condition=Established", "crd/llmdeployments.tidegate.io")
     is_current = _has_run(operator) and _installed(kube) == _current()
     if not is_current or any(map(_restarts, operator.pods())):  # after a restart, others wait long
@@ -109,13 +111,13 @@ def install(kube: Kube, image: str, replicas: int = 2) -> Operator:
     return operator
 
 
-def values(image: str, replicas: int) -> Document:
+def values(image: str, replicas: int, config: Document | None = None) -> Document:
     """Return the values of the installation under test."""
     repository, _, tag = image.rpartition(":")
     return {
         "image": {"repository": repository, "tag": tag},
         "replicas": replicas,
-        "config": SETTINGS,
+        "config": SETTINGS | (config or {}),
     }
 
 

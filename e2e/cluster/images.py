@@ -24,6 +24,7 @@ OPERATOR_CONTEXT = (
     "LICENSE",
     "README.md",
     "crds",
+    "docs/runbooks",
     "operator/requirements.lock",
     "operator/tidegate",
     "pyproject.toml",

@@ -63,6 +63,7 @@ def test_the_wheel_holds_the_code_the_data_the_templates_and_the_definitions(whe
     wanted = {
         *(f"tidegate/_templates/{file.name}" for file in (TOP / "templates").iterdir()),
         *(f"tidegate/_crds/{file.name}" for file in (TOP / "crds").iterdir()),
+        *(f"tidegate/_runbooks/{file.name}" for file in (TOP / "docs" / "runbooks").iterdir()),
         *(
             str(file.relative_to(TOP / "operator"))
             for file in (TOP / "operator" / "tidegate").rglob("*")
@@ -80,14 +81,16 @@ def test_an_installed_wheel_finds_its_own_templates_and_definitions(wheel, tmp_p
         f"import sys, json; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from tidegate import assets\n"
         "print(json.dumps([str(assets.__file__), str(assets.templates()), str(assets.crds()),"
+        " assets.runbooks(),"
         " sorted(f.name for f in assets.templates().iterdir())]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    module, templates, crds, names = json.loads(done.stdout)
+    module, templates, crds, runbooks, names = json.loads(done.stdout)
 
     assert Path(module).is_relative_to(tmp_path)
     assert Path(templates) == tmp_path / "tidegate" / "_templates"
     assert Path(crds) == tmp_path / "tidegate" / "_crds"
+    assert "KVUsageHigh" in runbooks
     assert names == sorted(file.name for file in (TOP / "templates").iterdir())
