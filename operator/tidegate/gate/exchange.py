@@ -243,6 +243,13 @@ class Ticket(Protocol):
         """The client is gone: take it out of the queue; no call of `decided` follows."""
 
 
+class Reading(Protocol):
+    """What is to be done with one request's body, here or in another process."""
+
+    def of(self, body: bytes) -> Ask | Refusal:
+        """Read, clean and count it."""
+
+
 class Reader(Protocol):
     """Turns bytes into an `Ask`, or says what is wrong with them."""
 
@@ -251,6 +258,9 @@ class Reader(Protocol):
 
     def read(self, head: Head, body: bytes, request_id: str) -> Ask | Refusal:
         """Read, clean, count and class a request."""
+
+    def reading(self, head: Head, request_id: str) -> "Reading | Ask | Refusal":
+        """Return what is to be done with a request's body, or the answer where there is none."""
 
     def learn(self, ask: Ask, usage: Usage) -> None:
         """Correct the characters per token from what the engine counted."""

@@ -1,8 +1,9 @@
 """From a request's bytes to an `Ask`: read it, clean it, count it, and know who asks."""
 
+from collections.abc import Sequence
 from itertools import count
 
-from tidegate.api.gate_config import GateConfig
+from tidegate.api.gate_config import GateConfig, Limits
 from tidegate.gate.core import (
     bounds,
     clean,
@@ -45,6 +46,64 @@ class _Admitted:
     callers: Callers
 
 
+@value_class
+class Reading:
+    """All that it takes to read one request's body: small, and the same in another process."""
+
+    request_id: str
+    surface: Surface
+    heeded: Heeded
+    caller: Caller
+    models: Sequence[str]
+    max_model_len: int
+    limits: Limits
+    counts: Counts
+    serial: int
+
+    def of(self, body: bytes) -> Ask | Refusal:
+        """Read, clean and count it."""
+        try:
+            return self._ask(body)
+        except faults.Fault as fault:
+            return fault.refusal
+
+    def _ask(self, body: bytes) -> Ask:
+        surface, limits, heeded = self.surface, self.limits, self.heeded
+        max_model_len = self.max_model_len
+        if len(body) > limits.body_bytes:
+            raise faults.too_large(len(body), limits.body_bytes)
+        asked = document.parse(body, limits.json_depth)
+        model = _model(asked, self.models)
+        streams = bounds.flag(asked, "stream") and surfaces.generates(surface)
+        wanted = bounds.output(asked, surface, limits)
+        told = content.of(asked, surface, limits.prompts)
+        size = prompt_size.of(asked, told, self.counts)
+        if surface is Surface.TOKENIZE:
+            size = prompt_size.NONE
+        room.require(size, wanted, surface, max_model_len)
+        wants_usage = not streams or _wants_usage(asked, surface)
+        return Ask(
+            request_id=self.request_id,
+            surface=surface,
+            model=model,
+            caller=self.caller,
+            body=clean.clean(body, asked, asks_usage=not wants_usage),
+            headers=headers.for_engine(heeded, self.request_id),
+            prompt_tokens=size.tokens,
+            output_limit=room.output_limit(size, wanted, surface, max_model_len),
+            samples=told.prompts * wanted.samples,
+            streams=streams,
+            wants_usage=wants_usage,
+            characters=size.characters,
+            script=size.script,
+            prefix=_prefix(asked, told, heeded),
+            shifted=headers.SHIFTED in heeded.told,
+            messages=size.messages,
+            images=size.images,
+            serial=self.serial,
+        )
+
+
 class Reader:
     """Reads requests for one deployment; learns how long its prompts are."""
 
@@ -60,7 +119,6 @@ class Reader:
     def configure(self, config: GateConfig) -> None:
         """Take a new configuration; what was learned stays."""
         self._callers = Callers(self._keys, config.tenants)
-        self._models = frozenset(config.models)
         self._own_name = f"{config.namespace}/{config.deployment}"
         self._config = config
 
@@ -80,16 +138,33 @@ class Reader:
 
     def read(self, head: Head, body: bytes, request_id: str) -> Ask | Refusal:
         """Read, clean, count and class a request."""
+        reading = self.reading(head, request_id)
+        return reading.of(body) if isinstance(reading, Reading) else reading
+
+    def reading(self, head: Head, request_id: str) -> Reading | Ask | Refusal:
+        """Return what is to be done with a request's body, or the answer where there is none."""
         try:
             admitted = head.judged
             # Keys and configuration may be others than when the head came; with them the callers.
             if not isinstance(admitted, _Admitted) or admitted.callers is not self._callers:
                 admitted = self._admit(head)
-            if admitted.surface is Surface.MODELS:
-                return _list_of_models(admitted, request_id, next(self._serials))
-            return self._ask(admitted, body, request_id)
         except faults.Fault as fault:
             return fault.refusal
+        serial = next(self._serials)
+        if admitted.surface is Surface.MODELS:
+            return _list_of_models(admitted, request_id, serial)
+        config = admitted.config
+        return Reading(
+            request_id,
+            admitted.surface,
+            admitted.heeded,
+            admitted.caller,
+            config.models,
+            config.max_model_len,
+            config.limits,
+            self._counts,
+            serial,
+        )
 
     def learn(self, ask: Ask, usage: Usage) -> None:
         """Correct the tokens per character, message or image from what the engine counted."""
@@ -118,54 +193,18 @@ class Reader:
         callers = self._callers
         return _Admitted(surface, config, heeded, callers.of(told, head.peer), callers)
 
-    def _ask(self, admitted: _Admitted, body: bytes, request_id: str) -> Ask:
-        surface, config, heeded = admitted.surface, admitted.config, admitted.heeded
-        limits, max_model_len = config.limits, config.max_model_len
-        if len(body) > limits.body_bytes:
-            raise faults.too_large(len(body), limits.body_bytes)
-        asked = document.parse(body, limits.json_depth)
-        model = self._model(asked, config)
-        streams = bounds.flag(asked, "stream") and surfaces.generates(surface)
-        wanted = bounds.output(asked, surface, limits)
-        told = content.of(asked, surface, limits.prompts)
-        size = prompt_size.of(asked, told, self._counts)
-        if surface is Surface.TOKENIZE:
-            size = prompt_size.NONE
-        room.require(size, wanted, surface, max_model_len)
-        wants_usage = not streams or _wants_usage(asked, surface)
-        return Ask(
-            request_id=request_id,
-            surface=surface,
-            model=model,
-            caller=admitted.caller,
-            body=clean.clean(body, asked, asks_usage=not wants_usage),
-            headers=headers.for_engine(heeded, request_id),
-            prompt_tokens=size.tokens,
-            output_limit=room.output_limit(size, wanted, surface, max_model_len),
-            samples=told.prompts * wanted.samples,
-            streams=streams,
-            wants_usage=wants_usage,
-            characters=size.characters,
-            script=size.script,
-            prefix=_prefix(asked, told, heeded),
-            shifted=headers.SHIFTED in heeded.told,
-            messages=size.messages,
-            images=size.images,
-            serial=next(self._serials),
-        )
 
-    def _model(self, asked: document.Document, config: GateConfig) -> str:
-        model = asked.get("model")
-        if model is None:
-            return config.models[0]  # as vLLM does
-        if type(model) is not str:
-            raise faults.bad_request("model must be text.", "model")
-        if model not in self._models:
-            served = ", ".join(config.models)
-            raise faults.unknown_model(
-                f"The model {faults.shown(model, 128)} is not served here. Served: {served}."
-            )
-        return model
+def _model(asked: document.Document, models: Sequence[str]) -> str:
+    model = asked.get("model")
+    if model is None:
+        return models[0]  # as vLLM does
+    if type(model) is not str:
+        raise faults.bad_request("model must be text.", "model")
+    if model not in models:
+        raise faults.unknown_model(
+            f"The model {faults.shown(model, 128)} is not served here. Served: {', '.join(models)}."
+        )
+    return model
 
 
 def _list_of_models(admitted: _Admitted, request_id: str, serial: int) -> Ask:

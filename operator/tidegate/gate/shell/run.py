@@ -15,6 +15,7 @@ from tidegate.gate.shell.cluster_source import ClusterSource
 from tidegate.gate.shell.file_source import FileSource
 from tidegate.gate.shell.file_watch import FileWatch
 from tidegate.gate.shell.gate import Gate, MakeSource
+from tidegate.gate.shell.large_bodies import LargeBodies
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.pair_probe import PairProbe
 from tidegate.gate.shell.request_log import RequestLog
@@ -57,7 +58,8 @@ async def _run(settings: Settings) -> None:
         await keys.look()  # before the first request
         parts["keys"] = keys.run
     gate.source.start()
-    serving = await _serve(gate, settings)
+    large = LargeBodies()
+    serving = await _serve(gate, settings, large)
     answers = admin.Answers(
         registry=metrics.registry,
         is_alive=beat.is_alive,
@@ -79,6 +81,7 @@ async def _run(settings: Settings) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await gate.close()
+        await large.close()
         await runner.cleanup()
 
 
@@ -103,7 +106,7 @@ def _source(settings: Settings) -> MakeSource:
     )
 
 
-async def _serve(gate: Gate, settings: Settings) -> Server:
+async def _serve(gate: Gate, settings: Settings, large: LargeBodies) -> Server:
     def peer(deployment: str, port: int) -> tuple[str, int]:
         return settings.peers.get(deployment, (f"{deployment}.{settings.namespace}.svc", port))
 
@@ -116,6 +119,7 @@ async def _serve(gate: Gate, settings: Settings) -> Server:
         gate.telemetry,
         peer,
         container.memory_bytes(),
+        large.read,
     )
 
 

@@ -17,7 +17,7 @@ from tidegate.gate.wire.observer import Finished, Observer
 from tidegate.gate.wire.pods import Pods
 from tidegate.gate.wire.sweep import Sweep
 from tidegate.gate.wire.visit import Visit
-from tidegate.gate.wire.wiring import Resolve, Wiring
+from tidegate.gate.wire.wiring import ReadLarge, Resolve, Wiring, read_here
 
 DRAIN_LOOK_SECONDS: Final = 0.05
 BACKLOG: Final = 2048
@@ -187,6 +187,7 @@ async def serve(
     observer: Observer,
     resolve: Resolve,
     memory_bytes: int | None = None,
+    read_large: ReadLarge = read_here,
 ) -> Server:
     """Serve clients from these sockets in the running loop.
 
@@ -198,10 +199,14 @@ async def serve(
         observer: who is told of every request.
         resolve: finds the address of another deployment's gate.
         memory_bytes: what the process may take, of which clients get their part; none is told.
+        read_large: reads large bodies; by default at once, as small ones.
     """
     loop = asyncio.get_running_loop()
     sweep = Sweep(loop)
-    wiring = Wiring(reader, admissions, config, observer, resolve, Pods(loop, sweep), sweep, loop)
+    pods = Pods(loop, sweep)
+    wiring = Wiring(
+        reader, admissions, config, observer, resolve, pods, sweep, loop, read_large=read_large
+    )
     server = Server(wiring, Memory(memory_bytes or USUAL_BYTES))
     await server.listen(sockets)
     return server

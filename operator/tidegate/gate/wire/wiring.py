@@ -2,17 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tidegate.api.gate_config import GateConfig
-from tidegate.gate.exchange import Admissions, Reader
+from tidegate.gate.exchange import Admissions, Ask, Reader, Reading, Refusal
 from tidegate.gate.wire.observer import Observer
 from tidegate.gate.wire.pods import Address, Pods
 from tidegate.gate.wire.sweep import Sweep
 
 Resolve = Callable[[str, int], Address]
 """Finds the gate of another deployment of the namespace, whose Service has this port."""
+
+ReadLarge = Callable[[Reading, bytes], Awaitable[Ask | Refusal]]
+"""Reads a large body where it stops nobody."""
+
+
+async def read_here(reading: Reading, body: bytes) -> Ask | Refusal:
+    """Read a body at once, whatever its size."""
+    return reading.of(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,7 @@ class Wiring:
         resolve: where another deployment's gate is.
         pods: connections to engines.
         sweep: all deadlines.
+        read_large: reads bodies from `visit.LARGE_BYTES` on.
         loop: the event loop, whose clock is the gate's.
         wall: seconds since 1970.
     """
@@ -39,4 +48,5 @@ class Wiring:
     pods: Pods
     sweep: Sweep
     loop: asyncio.AbstractEventLoop
+    read_large: ReadLarge = read_here
     wall: Callable[[], float] = time.time

@@ -1,0 +1,110 @@
+"""Large bodies are read elsewhere: with the same result, and without stopping the event loop."""
+
+import asyncio
+import contextlib
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.gate.core.asking import head, reader
+
+from tidegate.gate.exchange import Ask, Refusal
+from tidegate.gate.shell.large_bodies import LargeBodies
+
+LONG = "The tide comes in. " * 40_000
+
+
+@asynccontextmanager
+async def large_bodies(**settings):
+    bodies = LargeBodies(**settings)
+    try:
+        yield bodies
+    finally:
+        await bodies.close()
+
+
+def prepared(path="/v1/completions"):
+    reading = reader().reading(head(path), "id-1")
+    assert not isinstance(reading, Ask | Refusal)
+    return reading
+
+
+def body(**fields) -> bytes:
+    return json.dumps({"max_tokens": 8, **fields}).encode()
+
+
+BODIES = {
+    "text": body(prompt="ebb " * 300),
+    "token ids": body(prompt=[5] * 900),
+    "a stream, whose usage is asked for": body(prompt="ebb", stream=True),
+    "fields that are dropped": body(prompt="ebb", priority=1, kv_transfer_params={"a": 1}),
+    "too long": body(prompt=LONG),
+    "no JSON": LONG.encode(),
+    "nothing asked": body(),
+}
+
+
+@pytest.mark.parametrize("asked", BODIES.values(), ids=BODIES)
+async def test_it_says_what_reading_here_says(asked):
+    reading = prepared()
+    async with large_bodies() as bodies:
+        assert await bodies.read(reading, asked) == reading.of(asked)
+
+
+async def test_the_event_loop_goes_on_meanwhile():
+    asked = body(prompt=[12345] * 900_000)
+    async with large_bodies() as bodies:
+        await bodies.read(prepared(), body(prompt="starts the process"))
+        reading, turns = asyncio.create_task(bodies.read(prepared(), asked)), 0
+        while not reading.done():
+            turns += 1
+            await asyncio.sleep(0)
+    assert isinstance(reading.result(), Refusal), "too long for the model"
+    assert turns > 100
+
+
+async def test_bodies_that_come_together_are_read_in_turn():
+    asked = [body(prompt="ebb" * count) for count in range(1, 20)]
+    reading = prepared()
+    async with large_bodies() as bodies:
+        said = await asyncio.gather(*[bodies.read(reading, one) for one in asked])
+    assert said == [reading.of(one) for one in asked]
+
+
+async def test_a_client_that_leaves_disturbs_nobody():
+    reading, asked = prepared(), body(prompt="ebb")
+    async with large_bodies() as bodies:
+        for delay in (0.0, 0.001, 0.05):
+            leaving = asyncio.create_task(bodies.read(reading, body(prompt=LONG)))
+            await asyncio.sleep(delay)
+            leaving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leaving
+            assert await bodies.read(reading, asked) == reading.of(asked)
+
+
+async def test_when_the_process_is_killed_one_request_fails_and_the_next_is_read():
+    reading, asked = prepared(), body(prompt="ebb")
+    async with large_bodies() as bodies:
+        await bodies.read(reading, asked)
+        bodies._process.kill()
+        said = await bodies.read(reading, asked)
+        assert isinstance(said, Ask) or (said.status, said.retry_after_seconds) == (503, 1)
+        assert await bodies.read(reading, asked) == reading.of(asked)
+
+
+async def test_the_process_ends_when_it_has_nothing_to_do():
+    reading, asked = prepared(), body(prompt="ebb")
+    async with large_bodies(idle_seconds=0.01) as bodies:
+        process = await bodies._started()
+        await bodies.read(reading, asked)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+        assert await bodies.read(reading, asked) == reading.of(asked)
+
+
+async def test_the_process_is_ended_with_the_gate():
+    async with large_bodies() as bodies:
+        await bodies.read(prepared(), body(prompt="ebb"))
+        process = bodies._process
+    assert process.returncode is not None
