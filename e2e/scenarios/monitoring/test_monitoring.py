@@ -1,0 +1,212 @@
+"""A real Prometheus scrapes real gates and the engine double, by the chart's own files.
+
+What is recorded has data, no panel is empty, and what runbooks say to type works.
+"""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from e2e import llmd, runbook_pages
+from e2e.kube import Not, wait_until
+
+from tidegate.core.monitoring import rules
+from tidegate.core.monitoring.boards import boards
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parents[2]
+MODEL = "tiny"
+POOLS = {"tiny": {"unified"}, "tiny-pair": {"prefill", "decode"}}
+FILES = {"tiny": "unified.yaml", "tiny-pair": "pair.yaml"}
+LOAD_SECONDS = 15.0
+CLIENTS = 4
+ONLY_IN_MOTION = {"tidegate:share:direction"}
+"""Recorded only while a share moves."""
+_EXAMPLES = {"NAMESPACE": "chat", "NAME": "qwen3-32b", "OTHER": "qwen3-32b-west"}
+"""Names that the runbooks use."""
+LEVERS = ("shed", "shift", "open", "drain")
+CHANGES = ("patch", "delete", "label", "rollout restart")
+
+
+@pytest.fixture(scope="module")
+def served(kube, shared_namespace, local, watching):
+    """A unified deployment and a pair that have served for a while, and Prometheus saw it."""
+    made = {name: llmd.apply(kube, shared_namespace, HERE / FILES[name]) for name in FILES}
+    for deployment in made.values():
+        deployment.wait_ready()
+    with concurrent.futures.ThreadPoolExecutor(2 * CLIENTS) as pool:
+        for done in [pool.submit(_load, d) for d in made.values() for _ in range(CLIENTS)]:
+            done.result()
+    watching.wait_for(f'tidegate:ttft_seconds:p95_5m{{namespace="{shared_namespace}"}}')
+    return made
+
+
+def _load(deployment):
+    """Requests with a common beginning, one after another; now and then one that is too long."""
+    end = time.monotonic() + LOAD_SECONDS
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        words = 4000 if number % 10 == 0 else 40 + number % 3
+        _complete(deployment, " hello" * words)
+
+
+def _complete(deployment, prompt):
+    body = {"model": MODEL, "prompt": prompt, "max_tokens": 8, "stream": True}
+    request = urllib.request.Request(
+        f"{deployment.address}/v1/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            answer.read()
+    except urllib.error.HTTPError as refused:
+        if refused.code != 400:  # too long, as it is meant to be
+            raise
+
+
+def in_scope(query, namespace, name):
+    """A panel's query for one deployment."""
+    for variable, value in {
+        "$__rate_interval": "1m",
+        "$namespace": namespace,
+        "$llmdeployment": name,
+        "$pool": ".+",
+    }.items():
+        query = query.replace(variable, value)
+    return query
+
+
+# who is scraped
+
+
+def test_all_pods_are_scraped_under_the_labels_that_queries_rely_on(
+    operator, watching, served, shared_namespace
+):
+    there = {"namespace": shared_namespace}
+    deployment = served["tiny-pair"]
+    engines = watching.wait_for(
+        f'up{{job="tidegate-engines", namespace="{shared_namespace}", llmdeployment="tiny-pair"}}'
+    )
+    gates = watching.wait_for(
+        f'up{{job="tidegate-gates", namespace="{shared_namespace}", llmdeployment="tiny-pair"}}'
+    )
+
+    assert {(s.labels["pod"], s.labels["pool"], s.labels["revision"]) for s in engines} == {
+        (
+            pod["metadata"]["name"],
+            pod["metadata"]["labels"][llmd.POOL],
+            pod["metadata"]["labels"][llmd.REVISION],
+        )
+        for pod in deployment.pods()
+    }
+    assert {s.labels["instance"] for s in gates} == {
+        pod["metadata"]["name"] for pod in deployment.gates()
+    }
+    assert all(there.items() <= s.labels.items() for s in engines + gates)
+    assert {s.value for s in engines + gates} == {1.0}
+    assert len(watching.wait_for('up{job="tidegate-operator"} == 1')) == len(operator.pods())
+
+
+def test_what_gates_tell_of_an_engine_has_the_engines_name(watching, served, shared_namespace):
+    told = watching.wait_for(f'tidegate_gate_seats{{namespace="{shared_namespace}"}}')
+    pods = {pod["metadata"]["name"] for d in served.values() for pod in d.pods()}
+
+    assert {sample.labels["pod"] for sample in told} == pods
+
+
+# rules
+
+
+def test_every_rule_is_loaded_and_healthy(watching, served):
+    wanted = {alert.name for alert in rules.alerts()} | {r.name for r in rules.recordings()}
+
+    def all_evaluated():
+        loaded = watching.rules()
+        return loaded if all(rule["health"] != "unknown" for rule in loaded) else Not("unknown")
+
+    loaded = wait_until("every rule was evaluated", all_evaluated, 30)
+
+    assert {rule["name"] for rule in loaded} == wanted
+    assert [(r["name"], r["lastError"]) for r in loaded if r["health"] != "ok"] == []
+    assert "SUCCESS" in watching.check_rules()
+
+
+def test_everything_that_is_recorded_has_data(watching, served, shared_namespace):
+    names = {recording.name for recording in rules.recordings()} - ONLY_IN_MOTION
+    empty = {
+        name for name in names if not watching.known(f'{name}{{namespace="{shared_namespace}"}}')
+    }
+
+    assert empty == set()
+
+
+def test_pools_are_told_apart(watching, served, shared_namespace):
+    for name, pools in POOLS.items():
+        of_it = f'namespace="{shared_namespace}", llmdeployment="{name}"'
+        told = watching.wait_for(f"tidegate:kv_usage:max{{{of_it}}}")
+        assert {sample.labels["pool"] for sample in told} == pools
+
+
+def test_a_healthy_deployment_wakes_nobody(watching, served, shared_namespace):
+    assert watching.firing(shared_namespace) == set()
+    assert "OperatorDown" not in watching.firing()
+
+
+# dashboards
+
+
+@pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
+def test_no_panel_is_empty(board, watching, served, shared_namespace):
+    empty = [
+        (panel.title, name, query.promql)
+        for row in board.rows
+        for panel in row.panels
+        for query in panel.queries
+        for name in served
+        if not watching.known(in_scope(query.promql, shared_namespace, name))
+    ]
+
+    assert empty == []
+
+
+# runbooks
+
+
+@pytest.mark.parametrize("page", runbook_pages.pages(), ids=lambda page: page.name)
+def test_what_a_runbook_says_to_type_works(
+    page, watching, served, shared_namespace, kubeconfig, tmp_path
+):
+    for query in page.queries:
+        watching.query(query)
+    script = "\n".join(["set -e", *map(_harmless, page.commands)])
+    names = {"NAMESPACE": shared_namespace, "NAME": "tiny-pair", "OTHER": "tiny"}
+    for name, value in names.items():
+        script = script.replace(f"{name}={_EXAMPLES[name]}", f"{name}={value}")
+    path = f"{CHECKOUT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=os.environ | {"PATH": path, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        cwd=tmp_path,
+    )
+
+    assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
+
+
+def _harmless(command):
+    """The command without its effect: a dry run of what would change something."""
+    if command.startswith(tuple(f"kubectl tidegate {lever} " for lever in LEVERS)):
+        return f"{command} --dry-run --yes"
+    if command.startswith(tuple(f"kubectl {change} " for change in CHANGES)):
+        return "true" if "rollout restart" in command else f"{command} --dry-run=server"
+    return command
