@@ -4,20 +4,24 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from tidegate.api.llmdeployment import GROUP, KIND, VERSION
 from tidegate.core import nodes as node_classes
+from tidegate.core.admission import Selector, selectors
 from tidegate.core.names import ENGINE_CONTAINER, FIELD_MANAGER, LABEL_DEPLOYMENT
-from tidegate.core.nodes import GpuPod, gpus_of_pod
+from tidegate.core.nodes import GpuPod
 from tidegate.flow.ports import Document, ReadFailed, Ref, WriteFailed
+from tidegate.shell import kept_documents
 from tidegate.shell.api_server import ApiServer, NoAnswer, message_of
 from tidegate.shell.cache import Cache, deployment_of, without_managed_fields
 from tidegate.shell.kind_caches import KindCaches
 from tidegate.shell.resources import BY_KIND, OWNED_KINDS
 
 _LOG = logging.getLogger(__name__)
-_ENDED = ("Succeeded", "Failed")
+_SELECTING = ("Deployment", "PodDisruptionBudget", "Service")
+"""Kinds of which those of others are held, too: one that selects an engine's pods is in its way."""
 _EVENT_LIMIT = 1024
 _LOG_SECONDS = 5.0
 """Longest wait for a log: the kubelet of a sick node may not answer, and a pass waits for it."""
@@ -50,18 +54,21 @@ class KubernetesCluster:
         self.deployments = KindCaches(
             BY_KIND[KIND], without_managed_fields, self._deployment_changed, namespaces=namespaces
         )
-        self._nodes = Cache(BY_KIND["Node"], _node, self._node_changed)
-        self._pods = KindCaches(BY_KIND["Pod"], _pod, self._pod_changed, namespaces=namespaces)
-        self._owned = {
-            kind: KindCaches(
-                BY_KIND[kind],
-                without_managed_fields,
-                self._child_changed,
-                LABEL_DEPLOYMENT,
-                namespaces,
-            )
-            for kind in OWNED_KINDS
-        }
+        self._nodes = Cache(BY_KIND["Node"], kept_documents.node, self._node_changed)
+        self._pods = KindCaches(
+            BY_KIND["Pod"], kept_documents.pod, self._pod_changed, namespaces=namespaces
+        )
+        self._selectors: dict[str, dict[tuple[str, str], Selector]] = {}
+        self._owned = {kind: self._cache_of_owned(kind, namespaces) for kind in OWNED_KINDS}
+
+    def _cache_of_owned(self, kind: str, namespaces: Sequence[str]) -> KindCaches:
+        resource = BY_KIND[kind]
+        if kind not in _SELECTING:
+            keep, changed = without_managed_fields, self._child_changed
+            return KindCaches(resource, keep, changed, LABEL_DEPLOYMENT, namespaces)
+        changed_one = partial(self._selecting_changed, kind)
+        keep_part = kept_documents.child_or_selector
+        return KindCaches(resource, keep_part, changed_one, namespaces=namespaces)
 
     def caches(self) -> list[Cache]:
         """Return every cache, to be run."""
@@ -106,6 +113,10 @@ class KubernetesCluster:
     def owned(self, kind: str, ref: Ref) -> Sequence[Document]:
         """Return the objects of a kind that carry the deployment's label."""
         return self._pods.of(ref) if kind == "Pod" else self._owned[kind].of(ref)
+
+    def selectors(self, namespace: str) -> Sequence[Selector]:
+        """Return what objects of others select pods by."""
+        return list(self._selectors.get(namespace, {}).values())
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
         """Ask the API server for one object."""
@@ -272,7 +283,7 @@ class KubernetesCluster:
         metadata = document["metadata"]
         key = (metadata["namespace"], metadata["name"])
         there = self._pods.get(*key)
-        held = _gpu_pods(there) if there else ()
+        held = kept_documents.gpu_pods(there) if there else ()
         if held:
             self._gpu_pods[key] = held
         else:
@@ -283,6 +294,21 @@ class KubernetesCluster:
         ref = deployment_of(document)
         if ref is not None:
             self._wake(ref)
+
+    def _selecting_changed(self, kind: str, document: Document) -> None:
+        """Keep what an object of others selects, by namespace: every review of one asks for it."""
+        self._child_changed(document)
+        metadata = document["metadata"]
+        namespace, key = metadata["namespace"], (kind, metadata["name"])
+        there = self._owned[kind].get(namespace, metadata["name"])
+        found = selectors.of(there) if there and deployment_of(there) is None else None
+        noted = self._selectors.setdefault(namespace, {})
+        if found is not None:
+            noted[key] = found
+        else:
+            noted.pop(key, None)
+        if not noted:
+            del self._selectors[namespace]
 
     def _node_changed(self, document: Document) -> None:
         """Wake everybody when a node's part in planning changed; a heartbeat is no change."""
@@ -301,56 +327,3 @@ class KubernetesCluster:
 
 def _ref(document: Document) -> Ref:
     return Ref(document["metadata"]["namespace"], document["metadata"]["name"])
-
-
-def _node(document: Document) -> Document:
-    """Keep of a Node what planning reads."""
-    metadata, status = document["metadata"], document.get("status", {})
-    return {
-        "kind": "Node",
-        "metadata": {
-            "name": metadata["name"],
-            "labels": metadata.get("labels") or {},
-            "resourceVersion": metadata["resourceVersion"],
-        },
-        "spec": {
-            key: document["spec"][key]
-            for key in ("taints", "unschedulable")
-            if key in document.get("spec", {})
-        },
-        "status": {"allocatable": status.get("allocatable") or {}},
-    }
-
-
-def _pod(document: Document) -> Document | None:
-    """Keep our own pods whole, of others only what holds GPUs."""
-    if deployment_of(document) is not None:
-        return without_managed_fields(document)
-    gpus = gpus_of_pod(document["spec"])
-    if not gpus or document.get("status", {}).get("phase") in _ENDED:
-        return None
-    metadata = document["metadata"]
-    return {
-        "kind": "Pod",
-        "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
-        "spec": {"nodeName": document["spec"].get("nodeName"), "gpus": gpus},
-    }
-
-
-def _gpu_pods(document: Document) -> tuple[GpuPod, ...]:
-    """Return what a pod holds, by resource."""
-    metadata, spec = document["metadata"], document["spec"]
-    if document.get("status", {}).get("phase") in _ENDED:
-        return ()
-    ref = deployment_of(document)
-    return tuple(
-        GpuPod(
-            namespace=metadata["namespace"],
-            name=metadata["name"],
-            node=spec.get("nodeName"),
-            gpus=count,
-            deployment=ref.name if ref else None,
-            resource=resource,
-        )
-        for resource, count in (spec.get("gpus") or gpus_of_pod(spec)).items()
-    )

@@ -1,7 +1,9 @@
 """What a review knows of the world: caches, cut to its namespace, with nodes that are steady."""
 
 import pytest
+from tests.unit.shell.test_webhook_server import resource
 
+from tidegate.core import admission
 from tidegate.core.admission import Rules
 from tidegate.core.names import LABEL_DEPLOYMENT, LABEL_POOL
 from tidegate.shell.admission import wire
@@ -36,7 +38,7 @@ def seen(cluster, clock):
 def offer(cluster, kind, document):
     """Have a cache take a document as if a watch had told of it."""
     cache = next(cache for cache in cluster.caches() if cache.resource.kind == kind)
-    cache.offer(document)
+    cache.offer({"kind": kind, **document})
 
 
 def node(version, name="one", product="NVIDIA-H100-80GB-HBM3", beat=0):
@@ -102,3 +104,36 @@ def test_pools_that_are_there_are_those_of_the_deployment(cluster, seen):
 
     assert seen.facts(request()).pools_there == {"prefill", "decode"}
     assert seen.facts(request("other")).pools_there == frozenset()
+
+
+def selecting(name, version=1, **labels):
+    document = named(name, "team", version)
+    return {**document, "spec": {"selector": labels}}
+
+
+def test_what_objects_of_others_select_is_known_until_they_go(cluster, seen):
+    offer(cluster, "Service", selecting("web", app="web"))
+    offer(cluster, "Deployment", selecting("api", matchLabels={"app": "api"}))
+    offer(cluster, "Service", named("chat", "team", **{LABEL_DEPLOYMENT: "chat"}))
+    offer(cluster, "Service", named("without-selector", "team"))
+
+    def found(namespace="team"):
+        facts = seen.facts(request(namespace=namespace))
+        return {(s.kind, s.name): dict(s.labels) for s in facts.selectors}
+
+    assert found() == {("Service", "web"): {"app": "web"}, ("Deployment", "api"): {"app": "api"}}
+    assert found("elsewhere") == {}
+
+    offer(cluster, "Service", selecting("web", version=2, app="site"))
+    offer(cluster, "Deployment", selecting("api", version=2))
+    assert found() == {("Service", "web"): {"app": "site"}}
+
+
+def test_a_service_of_others_that_would_catch_the_engines_is_refused(cluster, seen):
+    offer(cluster, "Service", selecting("web", app="web"))
+    labels = {"podTemplate": {"labels": {"app": "web"}}}
+    new = resource(pools={"unified": labels})
+
+    refused = admission.review(None, new, seen.facts(request()))
+    (told,) = (found for found in refused.problems if found.reason == "LabelCollision")
+    assert "Service web" in told.line

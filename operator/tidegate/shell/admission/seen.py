@@ -58,6 +58,7 @@ class Seen:
                 if document["metadata"]["namespace"] == ref.namespace
                 and document["metadata"]["name"] != ref.name
             ),
+            selectors=self._cluster.selectors(ref.namespace),
             pools_there=frozenset(filter(None, pools)),
             rules=self._rules,
             now=self._clock(),
