@@ -9,6 +9,7 @@ from its prompt and what it had made. Everything is drawn from one seed, so a ru
 import heapq
 import itertools
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.unit.gate.core import doubles
@@ -264,6 +265,33 @@ class Gated:
                 self.core.observe(name, pod.metrics(world.now))
 
 
+class Returning(Gated):
+    """The gate before clients who come back when they were told to, a few times each.
+
+    With `after_seconds` they come back then, whatever they were told.
+    """
+
+    def __init__(self, slo=None, *, attempts=8, after_seconds=None):
+        super().__init__(slo)
+        self.attempts = Counter()
+        self._most = attempts
+        self._after_seconds = after_seconds
+
+    def arrive(self, world, request):
+        self.attempts[request.number] += 1
+        super().arrive(world, request)
+        self._look(world, request)
+
+    def _look(self, world, request):
+        told = request.refused
+        if told is not None and self.attempts[request.number] < self._most:
+            request.refused = None
+            seconds = self._after_seconds or told.retry_after_seconds
+            world.later(seconds, lambda: self.arrive(world, request))
+        elif told is None and request.seat is None:  # it waits in the gate
+            world.later(TICK_SECONDS, lambda: self._look(world, request))
+
+
 class World:
     """Runs one policy against one stream of arrivals."""
 
@@ -282,6 +310,10 @@ class World:
 
     def _at(self, when, act):
         heapq.heappush(self._events, (when, next(self._order), act))
+
+    def later(self, seconds, act):
+        """Do something after a while."""
+        self._at(self.now + seconds, act)
 
     def send(self, request, name):
         request.decided_at = self.now

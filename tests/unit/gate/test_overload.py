@@ -146,6 +146,23 @@ def test_a_flood_does_not_take_the_share_of_another_tenant():
     )
 
 
+def returning(rate, after_seconds=None):
+    policy = sim.Returning(SLO, after_seconds=after_seconds)
+    world = sim.World(policy, sim.poisson([(A, 1)], rate, SECONDS, 7)).run(SECONDS + 60)
+    served = sum(request.ended_at is not None for request in world.requests)
+    return served, policy.attempts.total() / len(world.requests)
+
+
+@pytest.mark.parametrize("rate", [6, 9])
+def test_clients_who_come_back_when_told_try_seldom_and_no_fewer_are_served(rate):
+    served, attempts = returning(rate)
+    served_at_once, attempts_at_once = returning(rate, after_seconds=1)
+
+    assert attempts <= 3
+    assert attempts <= 0.7 * attempts_at_once
+    assert served >= 0.95 * served_at_once
+
+
 def test_clients_that_leave_free_their_room():
     """Half of the clients hang up after a while, as in life; nothing is held for them."""
     dice = random.Random(5)
