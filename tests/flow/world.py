@@ -24,6 +24,7 @@ from .documents import (
     owns,
 )
 from .engines import Engines, image_id
+from .evidences import Evidences
 from .gates import Gates, told
 from .metrics import Metrics
 
@@ -73,6 +74,7 @@ class World:
     fates: dict[str, Fate] = field(default_factory=dict)  # by image
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
+    evidences: Evidences | None = None  # without it, nothing judges a canary
     ticks_failed: dict[Ref, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,6 +147,7 @@ class World:
             self.clock,
             self.settings,
             self.memory,
+            self.evidences,
         )
 
     async def tick(self) -> list[Ref]:

@@ -207,7 +207,10 @@ async def _look(
     known = [one.requests for one in sides.canary if one.requests is not None]
     if not known:
         return Look(None)
-    judgement = judge(bounds.rules(spec), sides.canary, sides.baseline, Stretch(state.stretch))
+    rules = {
+        metric: rule for metric, rule in bounds.rules(spec).items() if metric in evidences.metrics
+    }
+    judgement = judge(rules, sides.canary, sides.baseline, Stretch(state.stretch))
     return Look(sum(known), judgement)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tidegate.core.admission import Rules
-from tidegate.core.analysis.evidence import Evidence
+from tidegate.core.analysis.evidence import Evidence, Metric
 from tidegate.core.nodes import GpuPod, NodeClassSetting
 from tidegate.core.overload.decision import Tick
 from tidegate.core.overload.load import Load
@@ -186,6 +186,10 @@ class Sides:
 
 class Evidences(Protocol):
     """Prometheus, as the judge of a canary sees it."""
+
+    @property
+    def metrics(self) -> frozenset[Metric]:
+        """The metrics that it can tell of; no other one is judged."""
 
     async def of(self, ref: Ref, canary: str, baseline: str, since: float, now: float) -> Sides:
         """Return the evidence on two revisions of a deployment since a time, within seconds.

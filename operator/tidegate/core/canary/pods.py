@@ -34,17 +34,18 @@ def sizes(
 ) -> dict[str, PoolSize]:
     """Return the pools with what a rollout may have above the replicas: what finds room.
 
-    What is above them already has found some.
+    Pods that have a node and those that would find one, all revisions together: a GPU that an old
+    pod has just given up is no room for another old one.
     """
     room = Room(free_gpus)
     found = {}
     for name, limits in sorted(pools.items()):
         own = [of for of in slices if of.pool == name]
-        above = sum(max(of.asked, of.live) for of in own) - limits.replicas
-        allowed = min(limits.surge, max(0, above))
+        placed, most = sum(of.bound for of in own), limits.replicas + limits.surge
         for of in (of for of in own if of.revision == wanted):
-            allowed += room.take(of.nodes, of.gpus, limits.surge - allowed)
-        found[name] = PoolSize(limits.replicas, allowed)
+            placed += room.take(of.nodes, of.gpus, max(0, most - placed))
+        extra = min(limits.surge, max(0, placed - limits.replicas))
+        found[name] = PoolSize(limits.replicas, extra)
     return found
 
 

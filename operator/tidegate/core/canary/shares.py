@@ -17,7 +17,7 @@ def of(state: State, seen: Seen) -> dict[str, int]:
     if not serving:
         return {}
     if state.phase is Phase.CANARY and state.canary:
-        return _beside(state.canary, _weight(state, seen), serving)
+        return _beside(state, seen, serving)
     if state.phase is Phase.PROMOTING:
         good = {name: count for name, count in serving.items() if not state.failure_of(name)}
         return divide(WHOLE, good or serving)
@@ -39,11 +39,18 @@ def _weight(state: State, seen: Seen) -> int:
     return min(steps[step].weight, -(-WHOLE * ready // max(1, seen.answering_replicas)))
 
 
-def _beside(canary: str, weight: int, serving: Mapping[str, int]) -> dict[str, int]:
+def _beside(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int]:
+    """Give the canary its weight, and the rest to the stable revision, helped while it is weak."""
+    canary, stable = state.canary or "", state.stable
     others = {name: count for name, count in serving.items() if name != canary}
-    if canary not in serving or not others:
+    if not others:
         return divide(WHOLE, serving)
-    return {**divide(WHOLE - weight, others), canary: weight}
+    ready = serving.get(canary, 0)
+    weight = _weight(state, seen) if ready else 0
+    beside = max(1, seen.answering_replicas - ready)
+    if others.get(stable, 0) >= _ENOUGH * beside:
+        others = {name: int(name == stable) for name in others}
+    return {**divide(WHOLE - weight, others), **({canary: weight} if ready else {})}
 
 
 def _back(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int]:
@@ -58,7 +65,7 @@ def _back(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int
     waited = seen.now - state.since > seen.policy.deadline_seconds
     is_over = waited or state.phase is Phase.ABORTED
     if not others or is_over or serving[stable] >= _ENOUGH * replicas:
-        return divide(WHOLE, {stable: 1}) | dict.fromkeys(others, 0)
+        return {**dict.fromkeys(others, 0), stable: WHOLE}
     strength = max(1, WHOLE * serving[stable] // replicas)
     return {**divide(WHOLE - strength, others), stable: strength}
 

@@ -79,8 +79,7 @@ def warm_at(state: State, seen: Seen) -> float:
 def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
     """Note a look, if there was one; return also what it is worth.
 
-    The first requests begin the analysis. A good verdict without new requests is worth nothing:
-    what was good before traffic ended does not say how it is now.
+    The first requests begin the analysis.
     """
     look = seen.look
     if look is None:
@@ -95,8 +94,6 @@ def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
     if state.judged_since is None and is_asked:
         state = replace(state, judged_since=seen.now)
     verdict = look.judgement.verdict if look.judgement else Verdict.INCONCLUSIVE
-    if verdict is Verdict.PASS and not is_asked:
-        verdict = Verdict.INCONCLUSIVE
     state = replace(state, requests=int(look.requests))
     message = look.judgement.message if look.judgement else "no request yet"
     return _counted(state, verdict, message), verdict
