@@ -18,6 +18,7 @@ from tidegate.core.analysis import distributions
 _RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 """How many times as often the bets on counts say that the canary fails; the stake is divided."""
 _FEWEST_FOR_DISPERSION = 3
+_NEVER = 1e-9
 
 
 @dataclass(frozen=True)
@@ -92,35 +93,23 @@ def dispersion(tallies: Sequence[Tally]) -> float:
     It is Pearson's statistic around the ratio that was found, so a canary that is steadily worse
     does not count as scatter.
     """
-    played = [
-        tally
-        for tally in tallies
-        if tally.canary + tally.baseline > 0 and min(_requests(tally)) > 0
-    ]
+    played = [tally for tally in tallies if tells(tally)]
     if len(played) < _FEWEST_FOR_DISPERSION:
         return 1.0
-    ratio = _ratio(played)
+    ratio = ratio_of(played)
     scatter = 0.0
     for tally in played:
-        events, share = tally.canary + tally.baseline, _share(tally, ratio)
-        scatter += (tally.canary - events * share) ** 2 / (events * share * (1 - share))
+        events, expected = tally.canary + tally.baseline, share(tally, ratio)
+        scatter += (tally.canary - events * expected) ** 2 / (events * expected * (1 - expected))
     return max(1.0, scatter / (len(played) - 1))
 
 
-def chance(log_winnings: float) -> float:
-    """Return how likely an equal canary wins as much, at any look: an always-valid p-value."""
-    return min(1.0, math.exp(-max(0.0, log_winnings)))
+def tells(tally: Tally) -> bool:
+    """Return whether an interval has events that could have been on either side."""
+    return tally.canary + tally.baseline > 0 and min(_requests(tally)) > 0
 
 
-def _won(tally: Tally, ratio: float) -> float:
-    """Return the log likelihood ratio of an interval's events between a ratio and none."""
-    fair, bet = _share(tally, 1.0), _share(tally, ratio)
-    if not 0 < fair < 1:
-        return 0.0
-    return tally.canary * math.log(bet / fair) + tally.baseline * math.log((1 - bet) / (1 - fair))
-
-
-def _ratio(tallies: Sequence[Tally]) -> float:
+def ratio_of(tallies: Sequence[Tally]) -> float:
     """Return the ratio of the sides' rates (Mantel and Haenszel), within what is bet on.
 
     Half an event is given to either side, so that the first burst is scatter and not a ratio.
@@ -133,10 +122,26 @@ def _ratio(tallies: Sequence[Tally]) -> float:
     return min(_RATIOS[-1], max(1 / _RATIOS[-1], above / below))
 
 
-def _share(tally: Tally, ratio: float) -> float:
+def share(tally: Tally, ratio: float) -> float:
+    """Return which share of an interval's events would be the canary's at a ratio of rates."""
     weight = ratio * tally.canary_requests
     whole = weight + tally.baseline_requests
-    return weight / whole if whole > 0 else 0.0
+    return min(1 - _NEVER, max(_NEVER, weight / whole)) if whole > 0 else 0.5
+
+
+def chance(log_winnings: float) -> float:
+    """Return how likely an equal canary wins as much, at any look: an always-valid p-value."""
+    return min(1.0, math.exp(-max(0.0, log_winnings)))
+
+
+def _won(tally: Tally, ratio: float) -> float:
+    """Return the log likelihood ratio of an interval's events between a ratio and none."""
+    canary, baseline = _requests(tally)
+    if canary <= 0 or baseline <= 0:
+        return 0.0
+    events = tally.canary + tally.baseline
+    thinned = math.log((canary + baseline) / (ratio * canary + baseline))
+    return tally.canary * math.log(ratio) + events * thinned
 
 
 def _requests(tally: Tally) -> tuple[float, float]:

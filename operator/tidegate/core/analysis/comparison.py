@@ -20,7 +20,7 @@ class Comparison:
         samples: What the canary's value rests on.
         log_winnings: Of the bet that the canary is worse than its baseline.
         is_beyond_half: It is worse by more than half of the margin, as measured.
-        is_ruled_out: It is not worse by the margin or more, with 95 % confidence.
+        is_ruled_out: It is not worse by the margin or more, beyond doubt (`limits.LEVEL`).
         breaks_absolute: It is beyond the absolute bound, and its baseline is not.
     """
 

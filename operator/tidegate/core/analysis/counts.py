@@ -8,7 +8,7 @@ ruled out by Wilson's and Poisson's limits, with as many events as they count fo
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from tidegate.core.analysis import betting, comparison, limits, rules
+from tidegate.core.analysis import betting, clusters, comparison, limits, rules
 from tidegate.core.analysis.betting import Tally
 from tidegate.core.analysis.comparison import Comparison
 from tidegate.core.analysis.evidence import Bound, Evidence, Measurement, Metric, Rule, Verdict
@@ -19,6 +19,8 @@ _DECISIVE_INTERVALS = 3
 """How many intervals must speak against a canary at least: one burst decides nothing."""
 _RESTARTS_PER_REQUEST = 1 / 10_000
 """Restarts of engines that are no surprise: about one in three hours at one request a second."""
+
+_CLUSTERED_REQUESTS = 100.0
 
 Count = Callable[[Evidence], float | None]
 
@@ -90,9 +92,9 @@ def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comp
         canary=1 - canary.value,
         baseline=1 - baseline.value,
         samples=total.canary_requests,
-        log_winnings=betting.of_counts(tallies, _most(error_rate)),
+        log_winnings=_winnings_of_share(tallies, _most(error_rate)),
         is_beyond_half=canary.value - baseline.value > margin / 2,
-        is_ruled_out=is_safe and limits.highest_difference(canary, baseline) < margin,
+        is_ruled_out=is_safe and _is_ruled_out(tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and tells and 1 - canary.value < absolute,
     )
 
@@ -104,7 +106,6 @@ def _events(
     canary = limits.of_rate(total.canary / spread, total.canary_requests / spread / _PER)
     baseline = limits.of_rate(total.baseline / spread, total.baseline_requests / spread / _PER)
     margin = _margin(metric, bound, baseline.value)
-    highest = limits.highest_difference(canary, baseline)
     absolute = bound.absolute
     return Comparison(
         canary=canary.value,
@@ -112,7 +113,7 @@ def _events(
         samples=total.canary_requests,
         log_winnings=_winnings(metric, tallies, error_rate),
         is_beyond_half=_is_above(canary.value, baseline.value + margin / 2, total.canary),
-        is_ruled_out=highest < margin or math.isinf(margin),
+        is_ruled_out=_is_ruled_out(tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and canary.value > absolute >= baseline.value,
     )
 
@@ -125,10 +126,33 @@ def _winnings(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> fl
     """
     most = _most(error_rate)
     if metric is not Metric.RESTARTS:
-        return betting.of_counts(tallies, most)
+        return _winnings_of_share(tallies, most)
     total = _total(tallies)
     seen = total.baseline / total.baseline_requests if total.baseline_requests > 0 else 0.0
     return betting.of_rate(tallies, max(_RESTARTS_PER_REQUEST, seen), most)
+
+
+def _winnings_of_share(tallies: Sequence[Tally], most: float) -> float:
+    """Return the same for what has no rate that is known beforehand."""
+    won = betting.of_counts(tallies, most)
+    if not clusters.are_likely(tallies):
+        return won
+    found = clusters.compare(tallies, 1.0)
+    if found is None:
+        return 0.0
+    return min(won, betting.of_drift(found.z, _total(tallies).canary_requests, _CLUSTERED_REQUESTS))
+
+
+def _is_ruled_out(
+    tallies: Sequence[Tally], canary: limits.Range, baseline: limits.Range, margin: float
+) -> bool:
+    """Return whether it is sure that the canary's rate is not higher by the margin or more."""
+    if limits.highest_difference(canary, baseline) >= margin:
+        return False
+    if math.isinf(margin) or baseline.value <= 0 or not clusters.are_likely(tallies):
+        return True
+    found = clusters.compare(tallies, 1 + margin / baseline.value)
+    return found is not None and found.z <= -limits.CERTAIN
 
 
 def _is_above(value: float, mark: float, events: float) -> bool:

@@ -84,7 +84,7 @@ def _compared(rule: Rule, needed: int, pairs: Sequence[Pair]) -> Comparison:
     # What a line tells grows with the cube of its length.
     information = (len(pairs) / needed) ** 3
     beyond = math.inf if margin is None else margin
-    is_out = margin is None or _z(excess - margin, error, degrees) <= -_CERTAIN
+    is_out = margin is None or _z(excess - margin, error, degrees) <= -limits.CERTAIN
     return Comparison(
         canary=canary.value,
         baseline=baseline.value,
@@ -94,9 +94,6 @@ def _compared(rule: Rule, needed: int, pairs: Sequence[Pair]) -> Comparison:
         is_ruled_out=is_out,
         breaks_absolute=absolute is not None and canary.value > absolute >= baseline.value,
     )
-
-
-_CERTAIN = distributions.normal_quantile(limits.LEVEL)
 
 
 def _z(value: float, error: float, degrees: float) -> float:

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tidegate.core.analysis import betting, comparison, distributions, histograms, limits, shares
+from tidegate.core.analysis import betting, comparison, histograms, limits, shares
 from tidegate.core.analysis.comparison import Comparison
 from tidegate.core.analysis.evidence import Evidence, Histogram, Measurement, Metric, Rule, Verdict
 from tidegate.core.analysis.shares import Stratum
 from tidegate.core.analysis.timeline import Pair
 
-_FEWEST_INTERVALS = 5
+_FEWEST_INTERVALS = 6
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,10 @@ def _compared(
         return None
     margin = rule.bound.margin
     equal = _differs(times, baseline, 1.0)
-    if equal is None or equal.degrees < _FEWEST_INTERVALS - 1:
+    if equal is None or len(times) < _FEWEST_INTERVALS:
         return None
     half = _differs(times, baseline, 1 + margin / 2) if margin is not None else None
     full = _differs(times, baseline, 1 + margin) if margin is not None else None
-    certain = distributions.normal_quantile(limits.LEVEL)
     absolute = rule.bound.absolute
     return Comparison(
         canary=canary,
@@ -102,7 +101,7 @@ def _compared(
         samples=samples,
         log_winnings=betting.of_drift(equal.z, samples, max(1, rule.min_samples)),
         is_beyond_half=half is not None and half.value > 0,
-        is_ruled_out=margin is None or (full is not None and full.z <= -certain),
+        is_ruled_out=margin is None or (full is not None and full.z <= -limits.CERTAIN),
         breaks_absolute=absolute is not None and canary > absolute >= baseline,
     )
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tidegate.core.analysis import distributions
 
-LEVEL = 0.95
+LEVEL = 0.98
 """How sure it must be that a worsening that matters is ruled out."""
-_Z = distributions.normal_quantile(LEVEL)
+CERTAIN = distributions.normal_quantile(LEVEL)
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ def of_share(hits: float, total: float) -> Range:
     if total <= 0:
         return Range(0.0, 0.5, 1.0)
     share = hits / total
-    middle = (share + _Z * _Z / (2 * total)) / (1 + _Z * _Z / total)
-    half = _Z * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
-    half /= 1 + _Z * _Z / total
+    middle = (share + CERTAIN * CERTAIN / (2 * total)) / (1 + CERTAIN * CERTAIN / total)
+    half = CERTAIN * math.sqrt(
+        share * (1 - share) / total + CERTAIN * CERTAIN / (4 * total * total)
+    )
+    half /= 1 + CERTAIN * CERTAIN / total
     return Range(max(0.0, min(share, middle - half)), share, min(1.0, max(share, middle + half)))
 
 
@@ -38,7 +40,10 @@ def of_rate(events: float, total: float) -> Range:
     """Return events for each of `total`, with score limits of a Poisson count."""
     if total <= 0:
         return Range(0.0, 0.0, math.inf)
-    middle, half = events + _Z * _Z / 2, _Z * math.sqrt(events + _Z * _Z / 4)
+    middle, half = (
+        events + CERTAIN * CERTAIN / 2,
+        CERTAIN * math.sqrt(events + CERTAIN * CERTAIN / 4),
+    )
     return Range(max(0.0, middle - half) / total, events / total, (middle + half) / total)
 
 

@@ -16,7 +16,7 @@ DEFAULTS: Rules = {
     Metric.TPOT_P95: Rule(Bound(margin=0.1), min_samples=200),
     Metric.SURVIVAL: Rule(Bound(margin=0.02), min_samples=50),
     Metric.RESTARTS: Rule(Bound(margin=1.0), min_samples=50),
-    Metric.PREEMPTIONS: Rule(Bound(margin=1.0), min_samples=100),
+    Metric.PREEMPTIONS: Rule(Bound(margin=0.8), min_samples=100),
     Metric.REFUSALS: Rule(Bound(margin=1.0), min_samples=100),
     Metric.PREFIX_HIT_RATE: Rule(Bound(), min_samples=0),
     Metric.KV_DRIFT: Rule(Bound(absolute=10.0), min_samples=0),

@@ -4,15 +4,14 @@ The standard error comes from what is seen between intervals, never less than wh
 would scatter: requests of one interval share a queue, and tokens of one answer share an engine.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.core.analysis import distributions
 
-_GROUPS = (1, 2, 4)
-"""Neighbouring intervals taken as one, in case that what happens in one lasts into the next."""
-_FEWEST_GROUPS = 8
+_MOST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Difference:
     Attributes:
         value: The difference.
         error: Its standard error.
-        degrees: Degrees of freedom of the error: intervals less one.
+        degrees: Degrees of freedom of the error: as many intervals as they are worth, less one.
     """
 
     value: float
@@ -67,8 +66,9 @@ def compare(strata: Sequence[Stratum]) -> Difference | None:
     whole = sum(weights)
     value = sum(w * of.difference for w, of in zip(weights, met, strict=True)) / whole
     rests = [w * (of.difference - value) for w, of in zip(weights, met, strict=True)]
-    variance = max(_of_requests(met), *(_between(rests, size) for size in _GROUPS))
-    return Difference(value, math.sqrt(variance) / whole, _degrees(weights))
+    wider = widening(rests)
+    variance = max(_of_requests(met), between(rests) * wider)
+    return Difference(value, math.sqrt(variance) / whole, degrees(weights) / wider)
 
 
 def _of_requests(strata: Sequence[Stratum]) -> float:
@@ -78,14 +78,25 @@ def _of_requests(strata: Sequence[Stratum]) -> float:
     return share * (1 - share) * sum(of.weight for of in strata)
 
 
-def _between(rests: Sequence[float], size: int) -> float:
-    """Return the variance of the weighted sum by what groups of intervals differ; 0: too few."""
-    groups = [sum(rests[start : start + size]) for start in range(0, len(rests), size)]
-    if size > 1 and len(groups) < _FEWEST_GROUPS:
-        return 0.0
-    return sum(group * group for group in groups) * len(groups) / (len(groups) - 1)
+def between(rests: Sequence[float]) -> float:
+    """Return the variance of a sum, by what each interval is off the mean (two or more)."""
+    return sum(rest * rest for rest in rests) * len(rests) / (len(rests) - 1)
 
 
-def _degrees(weights: Sequence[float]) -> float:
+def widening(rests: Sequence[float]) -> float:
+    """Return by how much correlation in time widens the variance of a sum.
+
+    What happens in one interval lasts into the next, as queues do. The correlation of neighbours
+    is found too small in few intervals, by about (1 + 3r) / n (Kendall 1954): that is made good.
+    """
+    whole = sum(rest * rest for rest in rests)
+    if whole <= 0:
+        return 1.0
+    found = sum(one * other for one, other in itertools.pairwise(rests)) / whole
+    correlation = min(_MOST_CORRELATION, max(0.0, found + (1 + 3 * found) / len(rests)))
+    return (1 + correlation) / (1 - correlation)
+
+
+def degrees(weights: Sequence[float]) -> float:
     """Return the number of equal intervals that would weigh as much, less one."""
     return sum(weights) ** 2 / sum(w * w for w in weights) - 1
