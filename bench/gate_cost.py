@@ -304,7 +304,9 @@ def gate_command(port: int, engine_port: int, place: Path) -> Sequence[str]:
             }
         ],
         "revisions": [{"name": "r1", "weight": 1}],
-        "slo": {"timeToFirstToken": "1h"},
+        "slo": {"timeToFirstToken": "24h"},
+        "limits": {"connections": 16384},
+        "deadlines": {"connect": "30s"},  # thousands of streams begin in one moment
     }
     entry = {"name": "tiny-0", "slice": "tiny-a", "address": "127.0.0.1", "port": engine_port}
     (place / "gate.json").write_text(json.dumps(config))

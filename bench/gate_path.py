@@ -303,7 +303,7 @@ def _config() -> GateConfig:
         services={"unified": "tiny-engines"},
         slices=[part],
         revisions=[RevisionConfig(name="r1", weight=1)],
-        slo=Slo.model_validate({"time_to_first_token": "1h"}),
+        slo=Slo.model_validate({"time_to_first_token": "24h"}),
     )
 
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 8192, INPUT_BYTES = 65536, EVENTS = 1024 };
+enum { CONNECTIONS = 16384, INPUT_BYTES = 65536, EVENTS = 1024 };
 
 struct connection {
     int open, streams, wants_usage, sent;

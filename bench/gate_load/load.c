@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 8192, INPUT_BYTES = 262144, EVENTS = 1024, SAMPLES = 1 << 22 };
+enum { CONNECTIONS = 16384, INPUT_BYTES = 262144, EVENTS = 1024, SAMPLES = 1 << 22 };
 
 struct connection {
     size_t have;
