@@ -19,7 +19,7 @@ def check(path, *words, kubeconfig=None):
         [sys.executable, "-m", "tidegate", "check", "-f", str(path), *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         env=environment,
     )
 
@@ -81,7 +81,7 @@ def test_the_nodes_of_the_cluster_decide(resource, card):
     path = resource()
     refused = check(path, "--cluster")
     assert refused.returncode == 1, refused.stdout
-    assert "error: WeightsDoNotFit" in refused.stdout
+    assert "refused: WeightsDoNotFit" in refused.stdout
 
     card("NVIDIA-H100-80GB-HBM3", 81559)
     fits = check(path, "--cluster")
