@@ -60,6 +60,30 @@ def apply(document):
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(document))
 
 
+def gate_pod(namespace: str, name: str, address: str) -> None:
+    """Make the pod of a gate, as kubelet would tell of it."""
+    apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {
+                    "app.kubernetes.io/component": "gate",
+                    "tidegate.io/deployment": "qwen",
+                },
+            },
+            "spec": {"containers": [{"name": "gate", "image": "none:1"}]},
+        }
+    )
+    told = {"status": {"podIP": address, "podIPs": [{"ip": address}], "phase": "Running"}}
+    kubectl(
+        *("patch", "pod", name, "-n", namespace, "--subresource=status", "--type=merge"),
+        *("-p", json.dumps(told)),
+    )
+
+
 class Line:
     """A TCP line to the API server that a test can cut."""
 

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.shell.conftest import kubectl
-from tests.shell.gate_world import SLICE, GateWorld, apply, until
+from tests.shell.gate_world import SLICE, GateWorld, apply, gate_pod, until
 
 POD = f"{SLICE}-5d8f7c9b6-x2x4z"
 ADMIN_PORT = 9090
@@ -23,30 +22,6 @@ def status(namespace, kubeconfig, *more):
         env={**os.environ, "KUBECONFIG": kubeconfig, "COLUMNS": "200"},
     )
     return done.returncode, done.stdout, done.stderr
-
-
-def gate_pod(namespace, name, address):
-    """A gate's pod, as kubelet would tell of it."""
-    apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {
-                    "app.kubernetes.io/component": "gate",
-                    "tidegate.io/deployment": "qwen",
-                },
-            },
-            "spec": {"containers": [{"name": "gate", "image": "none:1"}]},
-        }
-    )
-    told = {"status": {"podIP": address, "podIPs": [{"ip": address}], "phase": "Running"}}
-    kubectl(
-        *("patch", "pod", name, "-n", namespace, "--subresource=status", "--type=merge"),
-        *("-p", json.dumps(told)),
-    )
 
 
 @pytest.fixture

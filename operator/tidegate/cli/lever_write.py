@@ -17,6 +17,8 @@ _TRIES = 5
 """The operator writes status at any time, which makes a new version of the resource."""
 _HOLD_SECONDS = 15.0
 _LOOK_SECONDS = 0.5
+_WHOLE_PERCENT = 1.0
+"""The operator tells gates whole percent only."""
 
 
 async def write(where: Access, seen: Seen, lever: Lever | None, dry_run: bool) -> Document:
@@ -58,13 +60,14 @@ async def takes_hold(where: Access, name: str, lever: Lever) -> bool:
 
 def _apply(gates: Sequence[GateAnswer], lever: Lever) -> bool:
     """Tell whether every gate that answers has the shares of a lever."""
+    percent = lever.percent or 0.0
     wanted = {
-        "shedPercent": lever.percent if lever.action == "Shed" else 0,
-        "shiftPercent": lever.percent if lever.action == "Shift" else 0,
+        "shedPercent": percent if lever.action == "Shed" else 0.0,
+        "shiftPercent": percent if lever.action == "Shift" else 0.0,
     }
     answering = [gate for gate in gates if gate.told is not None]
     return bool(answering) and all(
-        status_sum.largest_share([gate], key) == share
+        abs(status_sum.largest_share([gate], key) - share) < _WHOLE_PERCENT
         for gate in answering
         for key, share in wanted.items()
     )

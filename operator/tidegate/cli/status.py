@@ -64,6 +64,7 @@ def document(found: Found) -> dict[str, Any]:
         "queued": status_sum.queued(found.gates),
         "shedPercent": status_sum.largest_share(found.gates, "shedPercent"),
         "shiftPercent": status_sum.largest_share(found.gates, "shiftPercent"),
+        "overload": status.get("overload"),
         "gates": [
             {"name": gate.name, "answers": gate.told is not None, "error": gate.error or None}
             for gate in found.gates
@@ -84,9 +85,29 @@ def _print(answer: dict[str, Any], pods: Sequence[PodTotal]) -> None:
         if answer[f"{share}Percent"]:
             title += f", {share} {answer[f'{share}Percent']:g} %"
     tables.print_table(title, _COLUMNS, [_row(total) for total in pods])
+    tables.print_sentences(_overload(answer["overload"] or {}))
     for gate in gates:
         if gate["error"]:
             click.echo(f"gate {gate['name']} does not answer: {gate['error']}", err=True)
+
+
+def _overload(told: dict[str, Any]) -> list[str]:
+    """Say what the loop or a lever holds, why, and how fast the loop can be."""
+    sentences = []
+    if told:
+        sentences.append(f"overload: {told['state']}, {told['reason']}: {told['message']}")
+        sentences += told.get("because") or ()
+    override = told.get("override")
+    if override:
+        by = override.get("setBy") or "an unknown user"
+        sentences.append(
+            f"lever: {override['action']} until {override['until']}, set by {by} "
+            f"({override['reason']}); kubectl tidegate open lets go"
+        )
+    reaction = told.get("reaction")
+    if reaction:
+        sentences.append(str(reaction["message"]))
+    return sentences
 
 
 def _row(total: PodTotal) -> tuple[str, ...]:

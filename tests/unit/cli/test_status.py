@@ -1,4 +1,6 @@
-"""What several gates say of one pod is put together."""
+"""What several gates say of one pod is put together, beside what the loop holds."""
+
+import json
 
 from tidegate.cli import status, status_sum
 from tidegate.cli.status_read import Found
@@ -69,3 +71,37 @@ def test_a_resource_that_has_no_status_yet_is_shown_as_unknown():
 
     assert (told["ready"], told["address"]) == ("Unknown", None)
     assert [entry["name"] for entry in told["pods"]] == ["a", "b"]
+
+
+OVERLOAD = {
+    "state": "Override",
+    "reason": "OverrideHeld",
+    "message": "30 % are shed",
+    "because": ["kvUsage is 0.93"],
+    "override": {
+        "action": "Shed",
+        "until": "2999-01-01T00:00:00Z",
+        "reason": "INC-1",
+        "setBy": "r",
+    },
+    "reaction": {"floor": "9s", "message": "A share holds after 9s at worst."},
+}
+
+
+def test_what_the_loop_or_a_lever_holds_is_told_with_its_reasons(fake_cluster, tidegate):
+    fake_cluster.deployment(status={"observedGeneration": 1, "overload": OVERLOAD})
+    code, out, errors = tidegate("status", "qwen")
+
+    assert (code, errors) == (0, "")
+    for text in (
+        "overload: Override, OverrideHeld: 30 % are shed",
+        "kvUsage is 0.93",
+        "lever: Shed until 2999-01-01T00:00:00Z, set by r (INC-1); kubectl tidegate open lets go",
+        "A share holds after 9s at worst.",
+    ):
+        assert text in out
+
+
+def test_as_json_the_loops_state_is_as_it_is_stored(fake_cluster, tidegate):
+    fake_cluster.deployment(status={"observedGeneration": 1, "overload": OVERLOAD})
+    assert json.loads(tidegate("status", "qwen", "-o", "json")[1])["overload"] == OVERLOAD
