@@ -74,6 +74,7 @@ class Operator:
         )
         shown = OverloadMetrics(metrics.registry)
         self._prometheus = prometheus.make(settings.prometheus, shown.asked)
+        self._evidences = prometheus.make_evidences(settings.prometheus)
         self._overseer = Overseer(
             self.cluster,
             self._prometheus,
@@ -124,6 +125,8 @@ class Operator:
             await self._engines.close()
             await self._gates.close()
             self._prometheus.close()
+            if self._evidences is not None:
+                self._evidences.close()
 
     async def _lead(self) -> None:
         """Lead whenever it is our turn: a lost Lease ends the work, and not the process.
@@ -212,6 +215,7 @@ class Operator:
                 SystemClock(),
                 self._pass_settings,
                 self._memory,
+                self._evidences,
             )
             result = outcome.result
         finally:

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import requests
 from prometheus_api_client import PrometheusConnect
@@ -18,6 +20,8 @@ from tidegate.shell.settings import Prometheus
 
 Observe = Callable[[Name, float, bool], None]
 """Told of each question: its name, the seconds that it took, and whether its answer is of use."""
+
+Told = TypeVar("Told")
 
 
 class PrometheusClient:
@@ -63,12 +67,41 @@ class PrometheusClient:
         self._observe(query.name, seconds, not isinstance(answer, Unknown))
         return answer
 
+    def ask_ranges(
+        self, queries: Iterable[str], begin: float, end: float, step_seconds: int
+    ) -> list[object]:
+        """Return the result of each range query, or why there is none, all within the time-out."""
+        silence = self._authorize()
+        self._session.ends_at = time.monotonic() + self._settings.timeout
+        results: list[object] = []
+        for promql in queries:
+            result = silence or self._range(promql, begin, end, step_seconds)
+            if isinstance(result, Unknown):
+                silence = result
+            results.append(result)
+        return results
+
+    def _range(self, promql: str, begin: float, end: float, step_seconds: int) -> object:
+        def ask(seconds: float) -> object:
+            times = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
+            return self._connection.custom_query_range(
+                promql, *times, str(step_seconds), timeout=seconds
+            )
+
+        return self._answered(ask, self._session.ends_at - time.monotonic())
+
     def _answer(self, query: Query, seconds: float) -> Answer:
+        def ask(left: float) -> Answer:
+            return rows.parse(self._connection.custom_query(query.promql, timeout=left))
+
+        return self._answered(ask, seconds)
+
+    def _answered(self, ask: Callable[[float], Told], seconds: float) -> Told | Unknown:
+        """Ask within some seconds; whatever goes wrong is told as why nothing is known."""
         if seconds <= 0:
             return self._late()
         try:
-            result = self._connection.custom_query(query.promql, timeout=seconds)
-            return rows.parse(result)
+            return ask(seconds)
         except BadAnswer as error:
             return _unreadable(str(error))
         except requests.Timeout:

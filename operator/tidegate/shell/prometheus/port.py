@@ -32,6 +32,7 @@ class PrometheusMetrics:
         self._is_asking = False
         self._silence: Unknown | None = None
         self._loads: Mapping[Ref, Load] = {}
+        self._sampled: frozenset[tuple[Ref, str]] = frozenset()
 
     async def signals(self, now: float) -> Mapping[Ref, Signals]:
         """Return what is known of every deployment's pools; see the port."""
@@ -39,8 +40,16 @@ class PrometheusMetrics:
         interval = self._settings.scrape_interval
         self._silence = _silence(answers)
         self._loads = {Ref(*place): load for place, load in loads(answers["load"], now, interval)}
+        usage = answers["kv"]
+        self._sampled = frozenset(
+            (Ref(*row.place), row.pod) for row in (() if isinstance(usage, Unknown) else usage)
+        )
         found = reading.signals(answers, now, interval)
         return {Ref(*place): known for place, known in found.items()}
+
+    def has_sample(self, ref: Ref, pod: str) -> bool:
+        """Say whether the last question told of a pod's KV cache; see the port."""
+        return (ref, pod) in self._sampled
 
     def loads(self) -> Mapping[Ref, Load]:
         """Return what the gates carry, as the last question told it; see the port."""

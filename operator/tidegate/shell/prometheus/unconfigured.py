@@ -15,6 +15,10 @@ class Unconfigured:
         """Return that nothing is known of any deployment."""
         return {}
 
+    def has_sample(self, ref: Ref, pod: str) -> bool:
+        """Say that nothing is known of a pod."""
+        return False
+
     def loads(self) -> Mapping[Ref, Load]:
         """Return that nothing is known of what gates carry."""
         return {}

@@ -1,0 +1,109 @@
+"""From the answers to range queries to evidence on a revision; what is absent stays unknown."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tidegate.core.analysis.evidence import Evidence, Histogram
+from tidegate.core.canary.questions import Family, Window
+
+_BAD = frozenset({"engine-failed", "engine-full", "unreachable", "deadline"})
+"""Outcomes of requests that were admitted, and not served for no fault of their client."""
+_GOOD = "finished"
+
+
+class Unreadable(Exception):
+    """An answer that is no range vector; the message says where it is off, not what it says."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series of a range vector: values by the end of their interval."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float]
+
+
+def parse(result: object) -> tuple[Series, ...]:
+    """Read the `result` of a range query; samples that are no number are left out.
+
+    Raises:
+        Unreadable: It is not a range vector.
+    """
+    if not isinstance(result, list):
+        raise Unreadable("the result is no list")
+    return tuple(_series(entry) for entry in result)
+
+
+def _series(entry: object) -> Series:
+    labels = entry.get("metric") if isinstance(entry, dict) else None
+    values = entry.get("values") if isinstance(entry, dict) else None
+    if not isinstance(labels, dict) or not isinstance(values, list):
+        raise Unreadable("a series has no metric or no values")
+    return Series({str(k): str(v) for k, v in labels.items()}, dict(_samples(values)))
+
+
+def _samples(values: list[object]) -> Iterator[tuple[float, float]]:
+    for sample in values:
+        if not isinstance(sample, list) or len(sample) != 2:
+            raise Unreadable("a sample is no pair")
+        try:
+            at, value = float(sample[0]), float(sample[1])
+        except (TypeError, ValueError):
+            raise Unreadable("a sample has no number") from None
+        if math.isfinite(at) and math.isfinite(value):
+            yield at, max(0.0, value)
+
+
+def evidence(
+    answers: Mapping[Family, tuple[Series, ...]], window: Window, revision: str
+) -> tuple[Evidence, ...]:
+    """Return what the answers tell of one revision, an entry for each interval."""
+    own = {
+        family: [one for one in series if one.labels.get("revision") == revision]
+        for family, series in answers.items()
+    }
+    count = round((window.last_end - window.first_end) / window.seconds) + 1
+    ends = (window.first_end + window.seconds * number for number in range(count))
+    return tuple(_interval(own, end, window.seconds) for end in ends)
+
+
+def _interval(own: Mapping[Family, list[Series]], end: float, seconds: int) -> Evidence:
+    at = float(round(end))
+    outcomes = _by_label(own.get("requests", []), "outcome", at)
+    prefix = _by_label(own.get("prefix", []), "stat", at)
+    preempted = _by_label(own.get("preemptions", []), "revision", at)
+    return Evidence(
+        at=at - seconds,
+        seconds=float(seconds),
+        # a family that tells of a revision at all is told in full: an outcome without a series
+        # has not happened yet
+        ended_well=outcomes.get(_GOOD, 0.0) if outcomes else None,
+        ended_badly=sum(outcomes.get(name, 0.0) for name in _BAD) if outcomes else None,
+        ttft=_histogram(own.get("ttft", []), at),
+        tpot=_histogram(own.get("tpot", []), at),
+        preemptions=sum(preempted.values()) if preempted else None,
+        prefix_hit_tokens=prefix.get("hits"),
+        prefix_query_tokens=prefix.get("queries"),
+    )
+
+
+def _by_label(series: list[Series], label: str, at: float) -> dict[str, float]:
+    return {one.labels.get(label, ""): one.values[at] for one in series if at in one.values}
+
+
+def _histogram(series: list[Series], at: float) -> Histogram | None:
+    """Return a histogram from cumulated buckets; extrapolation may leave them not quite rising."""
+    try:
+        buckets = {float(le): count for le, count in _by_label(series, "le", at).items()}
+    except ValueError:
+        raise Unreadable("a bucket's bound is no number") from None
+    bounds = sorted(buckets)
+    if not bounds or bounds[-1] != math.inf:
+        return None
+    counts, below = [], 0.0
+    for bound in bounds:
+        upto = max(below, buckets[bound])
+        counts.append(upto - below)
+        below = upto
+    return Histogram(tuple(bounds[:-1]), tuple(counts))

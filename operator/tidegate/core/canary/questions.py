@@ -1,0 +1,93 @@
+"""What Prometheus is asked to judge a canary: counts by revision, interval by interval.
+
+Both sides come from one range query for each family, so their intervals are the same. The labels
+are those of our own scrape configuration, as in `core.overload.queries`.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.core.analysis import timeline
+from tidegate.core.analysis.evidence import Metric
+from tidegate.core.overload.queries import ENGINES_JOB, GATES_JOB
+
+Family = Literal["requests", "ttft", "tpot", "preemptions", "prefix"]
+
+METRICS = frozenset(
+    {
+        Metric.TTFT_P50,
+        Metric.TTFT_P95,
+        Metric.TPOT_P50,
+        Metric.TPOT_P95,
+        Metric.SURVIVAL,
+        Metric.PREEMPTIONS,
+        Metric.PREFIX_HIT_RATE,
+    }
+)
+"""What gates and engines tell by revision. Refusals come before a revision is chosen, and the
+memory of pods is no metric of theirs."""
+
+_SCRAPES_IN_AN_INTERVAL = 4
+"""An increase needs two samples: four scrapes bear the loss of one, and a late one."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The intervals: `ends` are evaluated, each looks back `seconds`."""
+
+    first_end: float
+    last_end: float
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """A range query for one family."""
+
+    family: Family
+    promql: str
+
+
+def window(since: float, now: float, scrape_interval_seconds: float) -> Window | None:
+    """Return the intervals between two times; None while not even one is over."""
+    least = round(scrape_interval_seconds * _SCRAPES_IN_AN_INTERVAL)
+    seconds = max(timeline.interval_seconds(now - since), least)
+    count = int((now - since) // seconds)
+    if count < 1:
+        return None
+    return Window(since + seconds, since + seconds * count, seconds)
+
+
+def of(
+    namespace: str, deployment: str, revisions: tuple[str, str], seconds: int
+) -> tuple[Question, ...]:
+    """Return the questions about two revisions of a deployment."""
+    chosen = ",".join(
+        [
+            f"namespace={json.dumps(namespace)}",
+            f"llmdeployment={json.dumps(deployment)}",
+            f"revision=~{json.dumps('|'.join(revisions))}",
+        ]
+    )
+    gates = f'{{job="{GATES_JOB}",{chosen}}}[{seconds}s]'
+    engines = f'{{job="{ENGINES_JOB}",{chosen}}}[{seconds}s]'
+    return (
+        Question("requests", _sum("revision, outcome", "tidegate_gate_requests_total", gates)),
+        Question("ttft", _sum("revision, le", "tidegate_gate_ttft_seconds_bucket", gates)),
+        Question("tpot", _sum("revision, le", "tidegate_gate_inter_token_seconds_bucket", gates)),
+        Question("preemptions", _sum("revision", "vllm:num_preemptions_total", engines)),
+        Question(
+            "prefix",
+            f"{_part('hits', _sum('revision', 'vllm:prefix_cache_hits_total', engines))} or "
+            f"{_part('queries', _sum('revision', 'vllm:prefix_cache_queries_total', engines))}",
+        ),
+    )
+
+
+def _sum(labels: str, family: str, selector: str) -> str:
+    return f"sum by ({labels}) (increase({family}{selector}))"
+
+
+def _part(name: str, promql: str) -> str:
+    return f'label_replace({promql}, "stat", "{name}", "", "")'
