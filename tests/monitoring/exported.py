@@ -12,6 +12,7 @@ from tidegate.gate.shell.gate import Gate
 from tidegate.gate.shell.metrics import Metrics as GateMetrics
 from tidegate.shell.admission.metrics import AdmissionMetrics
 from tidegate.shell.cluster_metrics import ClusterMetrics
+from tidegate.shell.overload_metrics import OverloadMetrics
 from tidegate.shell.restart_metrics import RestartMetrics
 from tidegate.shell.telemetry import Metrics
 
@@ -22,6 +23,7 @@ def of_operator() -> set[str]:
     """Return the series of the operator's process."""
     registry: CollectorRegistry = Metrics().registry
     AdmissionMetrics(registry)
+    OverloadMetrics(registry)
     RestartMetrics(registry)
     registry.register(ClusterMetrics(list, dict, lambda: True))
     return _series(registry.collect())

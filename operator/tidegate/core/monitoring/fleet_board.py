@@ -23,7 +23,7 @@ def board() -> Board:
             Row("Load", (_requests(), _refused(), _tokens())),
             Row("Pressure", (_memory(), _backlog(), _preemptions())),
             Row("What users feel", (_ttft(), _tpot(), _survival())),
-            Row("Levers and the operator", (_shares(), _leaders(), _passes())),
+            Row("Levers and the operator", (_shares(), _levers(), _leaders(), _passes())),
         ),
     )
 
@@ -147,6 +147,18 @@ def _shares() -> Panel:
         (Query("tidegate:share:percent", f"{_NAME} {{{{lever}}}}"),),
         "percent",
         top=100.0,
+    )
+
+
+def _levers() -> Panel:
+    held = operators("tidegate_override_until_timestamp_seconds")
+    whole = _condition('type="Ready"')
+    none = f"sum({whole}) * 0"
+    return Panel(
+        "Levers that are set",
+        "By hand, with the time until they lapse.",
+        (Query(f"{held} - time() or {none}", f"{_NAME} {{{{action}}}}"),),
+        "s",
     )
 
 
