@@ -13,13 +13,17 @@ BACKLOG: Key = ("unified", Signal.PREFILL_BACKLOG)
 
 @dataclass
 class Metrics:
-    """`age_seconds` is how old each sample is; `asked` counts the questions."""
+    """`age_seconds` is how old each sample is; `asked` counts the questions.
+
+    `unsampled` are pods that are not scraped.
+    """
 
     values: dict[Ref, dict[Key, float | Unknown]] = field(default_factory=dict)
     carried: dict[Ref, Load] = field(default_factory=dict)
     silence: Unknown | None = None
     age_seconds: float = 2.0
     asked: int = 0
+    unsampled: set[str] = field(default_factory=set)
 
     def tell(self, kv: float | Unknown, backlog: float | Unknown = 0.0, name: str = "chat") -> None:
         """Tell these of a deployment from now on."""
@@ -35,6 +39,9 @@ class Metrics:
             ref: {key: self._reading(value, now) for key, value in values.items()}
             for ref, values in self.values.items()
         }
+
+    def has_sample(self, ref: Ref, pod: str) -> bool:
+        return pod not in self.unsampled
 
     def loads(self) -> Mapping[Ref, Load]:
         return {} if self.silence is not None else self.carried

@@ -241,6 +241,26 @@ class TestWithoutData:
 
         assert world.condition("MetricsAvailable")["status"] == "Unknown"
 
+    async def test_a_pod_that_is_not_scraped_may_be_the_fullest_so_its_pool_is_unknown(self):
+        world = await serving()
+        world.metrics.unsampled = {world.ready("unified")[0]["metadata"]["name"]}
+        await world.oversee(60)
+
+        condition = world.condition("MetricsAvailable")
+        assert (condition["status"], condition["reason"]) == ("False", "MetricsMissing")
+        assert "is ready and Prometheus has no sample of it" in condition["message"]
+
+        world.metrics.tell(FULL)  # the others are over the threshold: so is the pool
+        await world.oversee(60)
+        assert shed(world) > 0
+
+    async def test_a_pod_that_has_just_become_ready_was_not_scraped_yet(self):
+        world = await serving()
+        world.metrics.unsampled = {pod["metadata"]["name"] for pod in world.ready("unified")}
+        await world.tick()
+
+        assert world.memory.overload.seen[CHAT].metrics.status == "True"
+
     async def test_without_a_prometheus_the_loop_is_off_and_says_so_once(self):
         world = World()
         world.engines.is_silent = True

@@ -18,7 +18,7 @@ from tidegate.core.overload.load import Load, spare_per_second
 from tidegate.core.overload.signal import Signals
 from tidegate.core.status.conditions import Verdict
 from tidegate.errors import Invalid
-from tidegate.flow import telling
+from tidegate.flow import telling, unseen
 from tidegate.flow.memory import Memory
 from tidegate.flow.overload_memory import OverloadMemory, Overseen
 from tidegate.flow.ports import Clock, Cluster, Document, Metrics, Ref, Settings
@@ -126,7 +126,9 @@ class _Look:
 
     def _signals(self, ref: Ref, spec: LLMDeploymentSpec) -> Signals:
         pools = [name for name, pool in spec.pools.by_name().items() if pool.replicas]
-        return complete(self.told.get(ref), pools, self.metrics.why_silent())
+        signals = complete(self.told.get(ref), pools, self.metrics.why_silent())
+        unseen.mark(signals, ref, spec.overload, self.cluster, self.metrics, self.tick, self.now)
+        return signals
 
     def _headroom(self, ref: Ref, target: Ref) -> Headroom:
         """Return what another deployment can take, from what this tick was told of it."""

@@ -169,6 +169,9 @@ class Metrics(Protocol):
         Of a deployment that is not in it nothing was told: `why_silent` says why.
         """
 
+    def has_sample(self, ref: Ref, pod: str) -> bool:
+        """Say whether the last question told of the KV cache of a deployment's pod."""
+
     def loads(self) -> Mapping[Ref, Load]:
         """Return what deployments' gates carry, as the last question told it."""
 
