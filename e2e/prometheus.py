@@ -1,27 +1,21 @@
 """A real Prometheus in the cluster, told who to scrape by the chart's own plain files."""
 
-import hashlib
 import json
 import math
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from e2e import prometheus_objects
 from e2e.kube import Document, Kube, Not, Unanswered, wait_until
+from e2e.prometheus_objects import CLUSTER_ROLE, NAME, NAMESPACE, PORT
 
-FILES = Path(__file__).parents[1] / "charts" / "tidegate" / "files" / "monitoring"
-NAMESPACE = "monitoring"
-NAME = "prometheus"
-PORT = 9090
 SCRAPE_SECONDS = 1
 URL = f"http://{NAME}.{NAMESPACE}:{PORT}"
 READY_SECONDS = 90.0
-_LABELS = {"app.kubernetes.io/name": NAME}
-"""Those that the NetworkPolicies of operator, engines and gates let in."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ class Prometheus:
         """Remove it."""
         self.kube.try_kubectl("delete", "namespace", NAMESPACE, "--wait=false")
         for kind in ("clusterrolebinding", "clusterrole"):
-            self.kube.try_kubectl("delete", kind, "tidegate-e2e-prometheus", "--ignore-not-found")
+            self.kube.try_kubectl("delete", kind, CLUSTER_ROLE, "--ignore-not-found")
 
     def _scale(self, replicas: int) -> None:
         self.kube.kubectl("-n", NAMESPACE, "scale", f"deployment/{NAME}", f"--replicas={replicas}")
@@ -136,127 +130,8 @@ def install(kube: Kube, image: str, scrape_seconds: int = SCRAPE_SECONDS) -> Pro
     found = kube.try_kubectl("get", "namespace", NAMESPACE, "-o", "json").stdout
     if found and json.loads(found)["status"]["phase"] == "Terminating":
         kube.kubectl("wait", "--for=delete", f"namespace/{NAMESPACE}", "--timeout=80s")
-    documents = manifests(image, scrape_seconds)
+    documents = prometheus_objects.manifests(image, scrape_seconds)
     kube.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
     installed = Prometheus(kube, scrape_seconds)
     installed.wait_ready()
     return installed
-
-
-def manifests(image: str, scrape_seconds: int) -> list[Document]:
-    """Return its objects."""
-    here = {"name": NAME, "namespace": NAMESPACE}
-    role = {"name": "tidegate-e2e-prometheus"}
-    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
-    reads = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
-    rbac = "rbac.authorization.k8s.io"
-    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": NAMESPACE, "labels": restricted},
-        },
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRole",
-            "metadata": role,
-            "rules": [reads],
-        },
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": role,
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", **role},
-            "subjects": [account],
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": here,
-            "data": {
-                "prometheus.yaml": yaml.safe_dump(configuration(scrape_seconds)),
-                "rules.yaml": (FILES / "rules.yaml").read_text(encoding="utf-8"),
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": here,
-            "spec": {"selector": _LABELS, "ports": [{"port": PORT, "targetPort": PORT}]},
-        },
-        _deployment(here, image, scrape_seconds),
-    ]
-
-
-def configuration(scrape_seconds: int) -> Document:
-    """Return prometheus.yaml: the chart's scrape configuration at another interval."""
-    scrape = yaml.safe_load((FILES / "scrape-config.yaml").read_text(encoding="utf-8"))
-    for entry in scrape["scrape_configs"]:
-        entry["scrape_interval"] = f"{scrape_seconds}s"
-        entry["scrape_timeout"] = f"{scrape_seconds}s"
-    timing = {"evaluation_interval": f"{max(1, scrape_seconds)}s"}
-    return {"global": timing, "rule_files": ["/etc/prometheus/rules.yaml"], **scrape}
-
-
-def _deployment(here: Document, image: str, scrape_seconds: int) -> Document:
-    container = {
-        "name": NAME,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "args": [
-            "--config.file=/etc/prometheus/prometheus.yaml",
-            "--storage.tsdb.path=/data",
-            "--storage.tsdb.retention.time=6h",
-        ],
-        "ports": [{"name": "http", "containerPort": PORT}],
-        "readinessProbe": {
-            "httpGet": {"path": "/-/ready", "port": PORT},
-            "periodSeconds": 1,
-            "timeoutSeconds": 5,
-        },
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [
-            {"name": "config", "mountPath": "/etc/prometheus"},
-            {"name": "data", "mountPath": "/data"},
-        ],
-    }
-    pod = {
-        "serviceAccountName": NAME,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 2,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "fsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-        "volumes": [
-            {"name": "config", "configMap": {"name": NAME}},
-            {"name": "data", "emptyDir": {}},
-        ],
-    }
-    # a changed interval or rule makes a new pod
-    told = json.dumps(configuration(scrape_seconds)) + (FILES / "rules.yaml").read_text("utf-8")
-    annotations = {"tidegate-e2e/config": hashlib.sha256(told.encode()).hexdigest()[:16]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": here,
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": _LABELS},
-            "template": {
-                "metadata": {"labels": _LABELS, "annotations": annotations},
-                "spec": pod,
-            },
-        },
-    }
