@@ -114,7 +114,7 @@ async def test_a_client_that_leaves_closes_the_engines_connection_at_once() -> N
         await eventually(lambda: engine.open_connections == 0)
         seconds = asyncio.get_running_loop().time() - left_at
         await gate.settled()
-    assert seconds < 0.5
+    assert seconds < 4, "they would have gone on for ten"
     assert {outcome for _, outcome, _ in gate.seats.ends} == {Outcome.CLIENT_GONE}
 
 

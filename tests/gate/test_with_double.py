@@ -15,6 +15,7 @@ from tests.gate.running import Answer, Client, ask, post
 from tests.gate.whole_gate import FLAGS, Gate, gate
 
 from tidegate.gate.exchange import Outcome, Pod
+from tidegate.gate.wire import exact_count
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +169,48 @@ async def test_a_pair_of_engines_is_probed(pair_of_doubles: tuple[Double, Double
         decode = Pod("d", "127.0.0.1", second.port, "decode", "r1", "s")
         probed = await g.server.probe(prefill, decode)
     assert probed.is_ok, probed.message
+
+
+LONG = " ".join(f"tide {number} ebbs, and {number * 7} flows;" for number in range(40))
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+async def test_a_very_long_prompt_is_counted_by_the_engine_before_room_is_kept(
+    doubles: tuple[Double, Double], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_count, "LONG_PROMPT_TOKENS", 100)
+    messages = [{"role": "user", "content": LONG}]
+    prompt = {"messages": messages} if "chat" in path else {"prompt": LONG}
+    async with gate(("unified", doubles[0])) as g:
+        for _ in range(2):  # the second time it is known
+            answer = await ask(g, post(path, **prompt))
+            assert answer.status == 200
+        await g.settled()
+    for told in g.told.finished_requests:
+        assert told.usage is not None
+        assert told.prompt_tokens == told.usage.prompt_tokens
+
+
+@pytest.mark.parametrize("limit", ["COUNT_SECONDS", "MOST_AT_ONCE"])
+async def test_where_the_engine_does_not_count_in_time_the_estimate_stays(
+    doubles: tuple[Double, Double], limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_count, "LONG_PROMPT_TOKENS", 100)
+    monkeypatch.setattr(exact_count, limit, 0)
+    async with gate(("unified", doubles[0])) as g:
+        answer = await ask(g, post(prompt=LONG))
+        await g.settled()
+    assert answer.status == 200
+    assert g.told.last.prompt_tokens == round(len(LONG) / 4)
+
+
+async def test_a_client_that_leaves_while_its_prompt_is_counted_leaves_nothing(
+    doubles: tuple[Double, Double], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_count, "LONG_PROMPT_TOKENS", 100)
+    async with gate(("unified", doubles[0])) as g:
+        for number in range(5):
+            async with Client.to(g) as client:
+                client.send(post(prompt=f"{LONG} {number}"))
+                await asyncio.sleep(0.002 * number)
+        await g.settled()

@@ -11,6 +11,7 @@ from tidegate.gate.core import answers, headers
 from tidegate.gate.exchange import Admissions, Head, Pod, Reader, Refusal, Surface, Why
 from tidegate.gate.wire import probe
 from tidegate.gate.wire.client import ClientConnection
+from tidegate.gate.wire.exact_count import ExactCount
 from tidegate.gate.wire.heads import Asked, header
 from tidegate.gate.wire.memory import USUAL_BYTES, Memory
 from tidegate.gate.wire.observer import Finished, Observer
@@ -205,7 +206,9 @@ async def serve(
     sweep = Sweep(loop)
     pods = Pods(loop, sweep)
     wiring = Wiring(
-        reader, admissions, config, observer, resolve, pods, sweep, loop, read_large=read_large
+        *(reader, admissions, config, observer, resolve, pods, sweep, loop),
+        read_large=read_large,
+        exact=ExactCount(),
     )
     server = Server(wiring, Memory(memory_bytes or USUAL_BYTES))
     await server.listen(sockets)

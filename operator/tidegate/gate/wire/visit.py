@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from tidegate.api.gate_config import Deadlines
 from tidegate.gate.core import answers, headers
 from tidegate.gate.exchange import Ask, Outcome, Pod, Refusal, Seat, Shift, Why
-from tidegate.gate.wire import pair
+from tidegate.gate.wire import exact_count, pair
 from tidegate.gate.wire.answer import Answer, End, Whole
 from tidegate.gate.wire.client import ClientConnection
 from tidegate.gate.wire.heads import Asked, Headers, with_ours
@@ -72,6 +72,8 @@ class Visit:
         if isinstance(ask, Refusal):
             self._refuse(ask)
             return
+        if self._wiring.exact is not None and ask.prompt_tokens >= exact_count.LONG_PROMPT_TOKENS:
+            ask = await self._wiring.exact.of(ask, self._wiring)
         self._record.ask = ask
         self._exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, ask.headers)
         decision = await self._decide(ask)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.exchange import Admissions, Ask, Reader, Reading, Refusal
@@ -23,6 +24,13 @@ async def read_here(reading: Reading, body: bytes) -> Ask | Refusal:
     return reading.of(body)
 
 
+class ExactCounting(Protocol):
+    """Who knows better than the estimate how long a very long prompt is."""
+
+    async def of(self, ask: Ask, wiring: "Wiring") -> Ask:
+        """Return the request with its exact count, or as it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wiring:
     """The gate's parts, as a visit uses them.
@@ -36,6 +44,7 @@ class Wiring:
         pods: connections to engines.
         sweep: all deadlines.
         read_large: reads bodies from `visit.LARGE_BYTES` on.
+        exact: counts very long prompts; without it estimates stay.
         loop: the event loop, whose clock is the gate's.
         wall: seconds since 1970.
     """
@@ -49,4 +58,5 @@ class Wiring:
     sweep: Sweep
     loop: asyncio.AbstractEventLoop
     read_large: ReadLarge = read_here
+    exact: ExactCounting | None = None
     wall: Callable[[], float] = time.time
