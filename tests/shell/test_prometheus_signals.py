@@ -75,7 +75,7 @@ class Scene:
         )
         found = await metrics.signals(time.time() + skew_seconds)
         assert metrics.why_silent() is None
-        self.loads = metrics.loads()
+        self.loads, self.has_sample = metrics.loads(), metrics.has_sample
         metrics.close()
         return {ref.name: signals for ref, signals in found.items()}
 
@@ -165,6 +165,14 @@ async def test_the_load_of_its_gates_is_known(scene):
     assert load.requests_per_second == pytest.approx(2 * load.admitted_per_second)
     assert load.requests_per_second > 0
     assert load == Load(load.requests_per_second, load.admitted_per_second, 500, 1000)
+
+
+async def test_the_pods_that_were_seen_are_known(scene):
+    await scene.signals()
+
+    assert scene.has_sample(Ref("default", "two-pods"), "p2")
+    assert not scene.has_sample(Ref("default", "two-pods"), "p3")
+    assert not scene.has_sample(Ref("other", "two-pods"), "p2")
 
 
 async def test_an_older_engine_is_known_by_its_older_name(scene):
