@@ -18,6 +18,7 @@ from tidegate.cli.denied import Denied
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {
+    "abort": "Take the new revision back.",
     "bundle": "Gather everything that a bug report needs.",
     "check": "Say whether a resource is good, and what to change.",
     "crds": "Print the CustomResourceDefinitions.",
@@ -26,8 +27,12 @@ _COMMANDS = {
     "gate": "Run a gate: what clients of a deployment connect to.",
     "manifests": "Print what installs the operator in a cluster.",
     "open": "Let go of every lever.",
+    "pause": "Keep a rollout at its step.",
     "plan": "Size a resource on each class of GPU node.",
+    "promote": "Take the new revision without further steps.",
     "render": "Print every object that a resource leads to.",
+    "resume": "Let a paused rollout go on.",
+    "retry": "Try a revision that was taken back once more.",
     "run": "Run the operator.",
     "runbook": "Print what to do about an alert.",
     "shed": "Turn a share of the requests away, for a while.",
@@ -35,6 +40,8 @@ _COMMANDS = {
     "status": "Show what the gates of a deployment have reserved.",
     "top": "Show what a deployment does, live.",
 }
+_ROLLOUT_VERBS = frozenset({"abort", "pause", "promote", "resume", "retry"})
+"""Commands that differ in a word only, all in one module."""
 REFUSED = 1
 WRONG_USAGE = 2
 
@@ -66,6 +73,10 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
+        if name in _ROLLOUT_VERBS:
+            verbs = importlib.import_module("tidegate.cli.rollout_verbs")
+            verb: click.Command = verbs.COMMANDS[name]
+            return verb
         module = importlib.import_module(f"tidegate.cli.{name}")
         command: click.Command = module.command
         return command
