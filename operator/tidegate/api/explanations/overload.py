@@ -47,8 +47,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.METRICS_MISSING: Explanation(
         "Prometheus answered, and has no series of this pool.",
-        "Check that the engines and gates are scraped with the labels that the guide to "
-        "overload lists.",
+        "Check that each engine and gate is scraped, with the labels that "
+        "docs/guides/monitoring.md lists.",
     ),
     Reason.METRICS_STALE: Explanation(
         "The newest sample is older than three scrape intervals.",
