@@ -25,7 +25,7 @@ def fetch(path):
         return None, ""
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it took too long"
