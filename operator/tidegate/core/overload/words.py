@@ -58,12 +58,11 @@ def unknown(pressure: Pressure) -> str:
     return "; ".join(said) or "nothing is known of any pool"
 
 
-def because(pressure: Pressure, no_room: str, steps: tuple[str, ...]) -> Iterator[str]:
+def because(pressure: Pressure, no_room: str) -> Iterator[str]:
     """Yield the steps of the reasoning."""
     for known in pressure.known:
         yield f"{standing(known)}: pressure {100 * max(0.0, known.pressure):.0f} %"
     for (pool, signal), why in pressure.unknown:
         yield f"{signal} of pool {pool} is unknown: {why.message}"
-    yield from steps
     if no_room:
         yield no_room

@@ -14,7 +14,7 @@ from tidegate.core.overload.slew import DOWN_PERCENT, UP_PERCENT
 
 from .loops import KV, ROOMY, TICK, Loop, lever, spec
 
-MANY = settings(max_examples=300)
+MANY = settings(max_examples=200)
 USAGE = st.one_of(st.none(), st.floats(0, 1.2), st.sampled_from([0.0, 0.79, 0.8, 0.9, 1.0]))
 SECONDS = st.one_of(st.none(), st.floats(0, 20), st.sampled_from([0.0, 1.0, 2.0, 4.0]))
 ROOM = st.one_of(

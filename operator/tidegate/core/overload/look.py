@@ -1,0 +1,145 @@
+"""One tick of the loop where no lever holds: the state, the shares, and what is said of them."""
+
+import math
+from dataclasses import dataclass
+
+from tidegate.api.overload_spec import OverloadSpec
+from tidegate.api.reasons import Reason
+from tidegate.core.overload import caps, missing, slew, words
+from tidegate.core.overload.caps import Caps, Shares
+from tidegate.core.overload.decision import Decision, State, Tick, Timers
+from tidegate.core.overload.draft import Draft
+from tidegate.core.overload.missing import Sight
+from tidegate.core.overload.pressure import Pressure
+from tidegate.core.overload.slew import Motion
+
+DWELL_SECONDS = 30.0
+"""A state lasts at least this long, whatever the signals do; gates protect meanwhile."""
+
+
+def held(previous: Decision, to: str, now: float) -> Shares:
+    """Return the shares that gates hold: none where they have lapsed, or go to another target."""
+    if previous.until and now >= previous.until:
+        return Shares()
+    shift = previous.shift_percent if previous.shift_to == to else 0
+    return Shares(previous.shed_percent, shift)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a tick goes by.
+
+    Attributes:
+        spec: `spec.overload`.
+        seen: The signals against their thresholds.
+        timers: As they are at this tick.
+        previous: The last decision.
+        held: The shares that gates hold now.
+        bounds: How far they may go.
+        to: Where requests would be shifted to; empty: nowhere.
+        now: Seconds since 1970.
+        tick: How often the loop looks.
+    """
+
+    spec: OverloadSpec
+    seen: Pressure
+    timers: Timers
+    previous: Decision
+    held: Shares
+    bounds: Caps
+    to: str
+    now: float
+    tick: Tick
+
+    def draft(self) -> Draft:
+        """Return what the tick comes to."""
+        state = self._state()
+        shares = self._moved(state)
+        reason = self._reason(state, shares)
+        shows = state == "Overloaded"
+        return Draft(
+            state=state,
+            shares=shares,
+            to=self.to,
+            reason=reason,
+            message=self._message(reason, shares),
+            until=self._until(shares),
+            because=tuple(words.because(self.seen, self.bounds.why_no_room)) if shows else (),
+            worst=self.seen.worst if shows else None,
+        )
+
+    @property
+    def _sight(self) -> Sight:
+        return missing.sight(self.spec, self.seen, self.timers.unknown_since, self.now)
+
+    @property
+    def _is_blind(self) -> bool:
+        """Whether the gates' own cap protects alone: what is unknown counts no longer."""
+        return self._sight == "CapAlone" and not self.seen.is_over
+
+    def _state(self) -> State:
+        was, over, under = self.previous.state, self.timers.over_since, self.timers.under_since
+        is_over = over is not None and self.now - over >= self.spec.enter_after
+        if was == "Override":
+            return "Overloaded" if is_over else "Normal"
+        if self.now - self.previous.since < DWELL_SECONDS:
+            return was
+        if was == "Normal":
+            return "Overloaded" if is_over else "Normal"
+        is_under = under is not None and self.now - under >= self.spec.exit_after
+        lets_go = (is_under or self._is_blind) and not self.held.total
+        return "Normal" if lets_go else "Overloaded"
+
+    def _moved(self, state: State) -> Shares:
+        changed_at, exit_after = self.previous.changed_at, self.spec.exit_after
+        motion = Motion(self.seen, self.timers, changed_at, self.now, exit_after, self.tick)
+        most, now = self.bounds.most, self.held
+        total = self._total(state, min(now.total, most.total), motion)
+        is_still = self._sight == "Held" or not self.seen.known or not motion.may_step
+        if total == now.total and is_still:
+            return slew.moved(now, now, most, total)
+        room = self.bounds.room if self.seen.known else most
+        return slew.moved(now, caps.divide(total, self.spec, room), most, total)
+
+    def _total(self, state: State, total: int, motion: Motion) -> int:
+        """Return the amount that is aimed at: shed and shifted together."""
+        if state == "Overloaded" and self.seen.is_over:
+            return slew.raised(total, min(100, self.bounds.most.total), motion)
+        if self._sight == "Held" or self.seen.is_over:
+            return total
+        if self._sight == "CapAlone" and not self.seen.known:
+            return missing.released(total, motion)
+        if state == "Normal" or self.seen.is_under:
+            return slew.lowered(total, motion)
+        return total
+
+    def _reason(self, state: State, shares: Shares) -> Reason:
+        if self._is_blind:
+            return missing.reason(self.seen)
+        if state == "Normal" and not shares.total:
+            return Reason.WITHIN_THRESHOLDS if self.spec.actions else Reason.OVERLOAD_OFF
+        if shares.total < self.held.total or state == "Normal":
+            return Reason.LETTING_GO
+        stays = shares.total == self.held.total and self.previous.state == state
+        is_going = stays and self.previous.reason == Reason.LETTING_GO
+        return Reason.LETTING_GO if is_going else Reason.OVER_THRESHOLD
+
+    def _message(self, reason: Reason, shares: Shares) -> str:
+        does = words.doing(shares, self.to)
+        if reason == Reason.WITHIN_THRESHOLDS:
+            return words.within(self.spec)
+        if reason == Reason.OVERLOAD_OFF:
+            return "spec.overload.actions is empty, so nothing is turned away or shifted"
+        if self._is_blind:
+            return f"{words.unknown(self.seen)}; the gates' own token cap protects, and {does}"
+        worst = self.seen.worst
+        return f"{words.standing(worst)}: {does}" if worst else does
+
+    def _until(self, shares: Shares) -> float:
+        """Return when the shares lapse: as before, until less than half of the time is left."""
+        if not shares.total:
+            return 0.0
+        left = self.previous.until - self.now
+        if self.tick.ttl_seconds / 2 <= left <= self.tick.ttl_seconds + 1:
+            return self.previous.until
+        return float(math.ceil(self.now + self.tick.ttl_seconds))
