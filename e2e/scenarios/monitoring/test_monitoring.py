@@ -27,6 +27,8 @@ FILES = {"tiny": "unified.yaml", "tiny-pair": "pair.yaml"}
 LOAD_SECONDS = 15.0
 CLIENTS = 4
 DATA_SECONDS = 30.0
+READY_SECONDS = 180.0
+"""Six pods at once, beside Prometheus."""
 ONLY_IN_MOTION = {"tidegate:share:direction"}
 """Recorded only while a share moves."""
 _EXAMPLES = {"NAMESPACE": "chat", "NAME": "qwen3-32b", "OTHER": "qwen3-32b-west"}
@@ -40,7 +42,7 @@ def served(kube, shared_namespace, local, watching):
     """A unified deployment and a pair that have served for a while, and Prometheus saw it."""
     made = {name: llmd.apply(kube, shared_namespace, HERE / FILES[name]) for name in FILES}
     for deployment in made.values():
-        deployment.wait_ready()
+        deployment.wait_ready(READY_SECONDS)
     with concurrent.futures.ThreadPoolExecutor(2 * CLIENTS) as pool:
         for done in [pool.submit(_load, d) for d in made.values() for _ in range(CLIENTS)]:
             done.result()
