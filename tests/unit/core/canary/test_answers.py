@@ -1,0 +1,76 @@
+"""What Prometheus answers becomes evidence; what it does not say stays unknown."""
+
+import pytest
+
+from tidegate.core.canary import answers, questions
+from tidegate.core.canary.questions import Window
+
+WINDOW = Window(first_end=130.0, last_end=190.0, seconds=30)
+
+
+def series(values, **labels):
+    return {"metric": labels, "values": [[at, str(value)] for at, value in values.items()]}
+
+
+def read(**families):
+    told = {family: answers.parse(result) for family, result in families.items()}
+    return answers.evidence(told, WINDOW, "new")
+
+
+def test_outcomes_are_told_apart_and_clients_that_left_are_no_failures():
+    found = read(
+        requests=[
+            series({130: 9, 160: 8}, revision="new", outcome="finished"),
+            series({160: 2}, revision="new", outcome="engine-failed"),
+            series({160: 1}, revision="new", outcome="deadline"),
+            series({160: 5}, revision="new", outcome="client-gone"),
+            series({130: 70, 160: 70, 190: 70}, revision="old", outcome="finished"),
+        ]
+    )
+    assert [one.at for one in found] == [100.0, 130.0, 160.0]
+    assert [(one.ended_well, one.ended_badly) for one in found] == [(9, 0), (8, 3), (None, None)]
+
+
+def test_cumulated_buckets_become_counts_though_extrapolation_bends_them():
+    buckets = [("0.1", 4.0), ("0.2", 3.9), ("+Inf", 10.0)]
+    found = read(ttft=[series({130: count}, revision="new", le=le) for le, count in buckets])
+    assert found[0].ttft.bounds == (0.1, 0.2)
+    assert found[0].ttft.counts == pytest.approx((4.0, 0.0, 6.0))
+    assert found[1].ttft is None
+
+
+def test_without_its_last_bucket_a_histogram_is_none():
+    assert read(tpot=[series({130: 1}, revision="new", le="0.1")])[0].tpot is None
+
+
+def test_nothing_at_all_is_no_zero():
+    found = read(requests=[], ttft=[], preemptions=[], prefix=[])
+    assert {(one.requests, one.preemptions, one.ttft) for one in found} == {(None, None, None)}
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf"])
+def test_what_is_no_number_is_not_known(value):
+    found = read(preemptions=[series({130: value, 160: 2}, revision="new")])
+    assert [one.preemptions for one in found] == [None, 2.0, None]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, {}, "text", [1], [{}], [{"metric": {}, "values": [[1]]}],
+     [{"metric": {}, "values": [["x", "y"]]}]],
+)  # fmt: skip
+def test_another_shape_is_refused(result):
+    with pytest.raises(answers.Unreadable):
+        answers.parse(result)
+
+
+def test_intervals_begin_with_the_evidence_and_only_whole_ones_count():
+    assert questions.window(100.0, 120.0, 5.0) is None
+    assert questions.window(100.0, 195.0, 5.0) == Window(130.0, 190.0, 30)
+    assert questions.window(100.0, 195.0, 15.0) == Window(160.0, 160.0, 60), "four scrapes"
+
+
+def test_the_questions_name_one_deployment_and_two_revisions():
+    for question in questions.of("chat", "qwen", ("new", "old"), 30):
+        assert 'namespace="chat",llmdeployment="qwen",revision=~"new|old"' in question.promql
+        assert "[30s]" in question.promql
