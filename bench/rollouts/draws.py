@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 
 _FEW = 12.0
+_NEVER = 1e-7
 
 
 def poisson(random: Random, mean: float) -> int:
@@ -48,10 +49,14 @@ def by_bucket(random: Random, number: int, upper: Sequence[float]) -> list[int]:
         number: How many there are.
         upper: For each bucket but the last the share that is not above it, rising.
     """
-    counts, left, before = [], number, 0.0
-    for share in upper:
-        rest = 1 - before
-        count = binomial(random, left, (share - before) / rest) if rest > 0 else 0
-        counts.append(count)
-        left, before = left - count, share
-    return [*counts, left]
+    counts, left, before = [0] * (len(upper) + 1), number, 0.0
+    for index, share in enumerate(upper):
+        if left == 0:
+            return counts
+        part = share - before
+        if part > _NEVER:
+            counts[index] = binomial(random, left, part / (1 - before))
+            left -= counts[index]
+        before = share
+    counts[-1] = left
+    return counts

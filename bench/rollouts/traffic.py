@@ -31,7 +31,7 @@ DRIFT_SECONDS, DRIFT_TTFT, DRIFT_TPOT, DRIFT_RATE = 3000.0, 0.4, 0.1, 0.5
 TTFT_BOUNDS = tuple(float(bound) for bound in metrics.TTFT_BOUNDS)
 TPOT_BOUNDS = tuple(float(bound) for bound in metrics.TOKEN_BOUNDS)
 _NORMAL = NormalDist()
-_LEVELS = tuple(_NORMAL.inv_cdf((index + 0.5) / 8) for index in range(8))
+_LEVELS = tuple(_NORMAL.inv_cdf((index + 0.5) / 5) for index in range(5))
 
 Shape = Literal["steady", "bursty", "drifting"]
 
