@@ -104,3 +104,12 @@ def test_a_response_may_speak_of_failures(text: str) -> None:
     body = json.dumps({"status": "completed", "output": [text], "metadata": {"status": "failed"}})
 
     assert not events.is_failed_response(body.encode())
+
+
+@pytest.mark.parametrize("odd", [[], {}, 1, None, [{"a": []}]])
+def test_an_engine_may_send_any_json_for_a_type_or_a_status(odd: object) -> None:
+    event = b"data: " + json.dumps({"type": odd, "response": {"status": odd}}).encode()
+    whole_answer = json.dumps({"status": odd, "said": "failed"}).encode()
+
+    assert events.judge(event) == (events.Kind.PLAIN, None)
+    assert not events.is_failed_response(whole_answer)

@@ -24,8 +24,8 @@ _RESPONSE_END: Final = re.compile(
     rb'(?:(?:^|\n)event: ?|(?<!\\)")response\.(?:completed|incomplete)["\r\n]'
 )
 """The type of the event that ends a response; in a text, a backslash stands before the quote."""
-_FAILED_TYPES: Final = frozenset({"error", "response.failed", "response.cancelled"})
-_FAILED_STATES: Final = frozenset({"failed", "cancelled"})
+_FAILED_TYPES: Final = ("error", "response.failed", "response.cancelled")  # any JSON is compared
+_FAILED_STATES: Final = ("failed", "cancelled")
 """Of a response: what an engine says that failed, or was told to stop."""
 
 
