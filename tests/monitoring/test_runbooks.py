@@ -9,6 +9,8 @@ import pytest
 from e2e.runbook_pages import pages
 from tests.monitoring import promtool
 
+from tidegate.api import explain
+from tidegate.api.reasons import Reason
 from tidegate.core.monitoring import rules
 
 PAGES = pages()
@@ -75,3 +77,18 @@ def test_every_variable_is_set_before_it_is_used(page):
             known |= {word.partition("=")[0] for word in shlex.split(line)[1:]}
             used -= known
         assert used <= known, line
+
+
+@EACH
+def test_every_field_that_it_names_is_one(page):
+    fields = set(re.findall(r"(?<![.{])\bspec\.([a-zA-Z]+(?:\.[a-zA-Z]+)*)", page.text))
+    unknown = {field for field in fields if isinstance(explain.explain(field), explain.Unknown)}
+
+    assert unknown == set()
+
+
+@EACH
+def test_every_reason_in_its_tables_is_one(page):
+    first_cells = re.findall(r"^\| `([A-Z]\w+)` \|", page.text, re.MULTILINE)
+
+    assert {name for name in first_cells if name not in set(Reason)} == set()
