@@ -18,6 +18,7 @@ from tidegate.core.admission import (
     levers,
     mended,
     references,
+    rollout,
     rules,
     shifts,
     trust,
@@ -108,6 +109,7 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += collisions.of_labels(name, spec, seen.selectors)
     found += shifts.check(name, spec, seen.others)
     found += levers.check(spec, seen.now)
+    found += rollout.check(spec)
     found += trust.check(spec)
     found += hub_token.check(spec)
     return _Examined(tuple(found), spec, judged)
