@@ -11,7 +11,7 @@ from tidegate.cli.denied import Denied
 from tidegate.core import names
 from tidegate.errors import Invalid
 
-_SECONDS = 2.0
+_SECONDS = 5.0
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
