@@ -2,8 +2,10 @@
 
 import itertools
 import math
+import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ from tidegate.core.overload.slew import DOWN_PERCENT, UP_PERCENT
 
 from .loops import KV, ROOMY, TICK, Loop, lever, spec
 
-MANY = settings(max_examples=200)
+MANY = settings(max_examples=60)
 USAGE = st.one_of(st.none(), st.floats(0, 1.2), st.sampled_from([0.0, 0.79, 0.8, 0.9, 1.0]))
 SECONDS = st.one_of(st.none(), st.floats(0, 20), st.sampled_from([0.0, 1.0, 2.0, 4.0]))
 ROOM = st.one_of(
@@ -36,7 +38,7 @@ LOOK = st.fixed_dictionaries(
         "age": st.floats(0, 45),
     }
 )
-SERIES = st.lists(LOOK, min_size=1, max_size=40)
+SERIES = st.lists(LOOK, min_size=1, max_size=25)
 SPECS = st.builds(
     lambda actions, most, enter_after, exit_after, hold, policy: spec(
         actions=actions,
@@ -176,7 +178,7 @@ def test_a_lever_holds_exactly_until_it_lapses(series, action, percent, lasts):
 
 @given(
     st.floats(0, 0.79),
-    st.lists(st.floats(0.5, 40), max_size=40),
+    st.lists(st.floats(0.5, 40), max_size=25),
 )
 def test_nothing_changes_while_nothing_happens(kv, pauses):
     loop = Loop(spec())
@@ -195,6 +197,7 @@ def test_shares_lapse_when_the_loop_stands_still_and_are_built_up_anew(of, serie
     assert made.shed_percent + made.shift_percent <= UP_PERCENT
 
 
+@MANY
 @given(SERIES)
 def test_what_was_never_known_is_not_an_overload(series):
     loop = Loop(spec())
@@ -202,3 +205,37 @@ def test_what_was_never_known_is_not_an_overload(series):
         loop.look(**{**look, "kv": None, "backlog": None})
 
     assert (loop.decision.state, loop.shares) == ("Normal", (0, 0))
+
+
+def a_series(chance):
+    """Return a random walk of both signals: with gaps, late data, a target that comes and goes."""
+    kv, backlog = chance.random(), 5 * chance.random()
+    for _ in range(40):
+        kv = min(1.0, max(0.0, kv + chance.gauss(0, 0.1)))
+        backlog = max(0.0, backlog + chance.gauss(0, 0.7))
+        room = Headroom(True, 100 * chance.random(), 100.0, chance.random() < 0.2)
+        yield {
+            "kv": None if chance.random() < 0.1 else kv,
+            "backlog": None if chance.random() < 0.1 else backlog,
+            "headroom": None if chance.random() < 0.1 else room,
+            "after": chance.choice([1.0, 5.0, 5.0, 17.5]),
+            "age": chance.choice([0.0, 1.0, 4.0, 15.0]),
+        }
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_two_thousand_random_walks_break_no_law(block):
+    of = spec(shift={"to": "spill"}, exitAfter="20s", holdFor="30s")
+    for seed in range(100 * block, 100 * block + 100):
+        loop = Loop(of)
+        for look in a_series(random.Random(seed)):
+            before = loop.decision
+            made = loop.look(**look)
+            steps = [b - a for a, b in zip(lasting(before, loop.now), loop.shares, strict=True)]
+            assert all(-DOWN_PERCENT <= step <= UP_PERCENT for step in steps), seed
+            assert made.shed_percent <= 95, seed
+            assert made.shift_percent <= 50, seed
+            assert bool(made.until) == any(loop.shares), seed
+            assert not made.until or made.until > loop.now, seed
+        begun = [b.since for a, b in itertools.pairwise(loop.seen) if a.state != b.state]
+        assert all(b - a >= DWELL_SECONDS - 1 for a, b in itertools.pairwise(begun)), seed
