@@ -120,6 +120,8 @@ def _conclude(
                 "with tidegate status."
             ]
         )
+    elif not acting.dry_run:
+        acting.tell(["Whether the gates apply it is unknown: you may not look at their pods."])
     if not acting.dry_run:
         acting.tell([f"Undo: {undo}"])
     _document(seen, stored, expected, acting, holds, undo)

@@ -46,10 +46,16 @@ async def write(where: Access, seen: Seen, lever: Lever | None, dry_run: bool) -
         raise Denied("the resource changes too fast; try again")
 
 
-async def takes_hold(where: Access, name: str, lever: Lever) -> bool:
-    """Wait until every gate that answers applies a lever; False where none does in time."""
+async def takes_hold(where: Access, name: str, lever: Lever) -> bool | None:
+    """Wait until every gate that answers applies a lever; False where none does in time.
+
+    None where the user may not look at the gates: the lever is set all the same.
+    """
     async with access.connected(where) as cluster, GateReach(cluster) as reach:
-        pods = [str(pod["metadata"]["name"]) for pod in await cluster.gate_pods(name)]
+        try:
+            pods = [str(pod["metadata"]["name"]) for pod in await cluster.gate_pods(name)]
+        except Denied:
+            return None
         end = time.monotonic() + _HOLD_SECONDS
         while pods and time.monotonic() < end:
             if _apply(await asyncio.gather(*(status_read.ask_gate(reach, p) for p in pods)), lever):

@@ -221,10 +221,13 @@ def test_a_deployment_does_not_shift_to_itself(tidegate, fake_cluster):
 
 def test_who_may_not_ask_the_gates_may_pull_a_lever_all_the_same(tidegate, shedding):
     shedding.refuse[("GET", "/api/v1/namespaces/chat/pods")] = (403, {"message": "no pods"})
-    code, out, _ = tidegate(*SHED, "--dry-run")
+    code, out, errors = tidegate(*SHED, "--yes")
 
-    assert code == 0
+    assert (code, errors) == (0, "")
     assert "Requests per second now: unknown" in out
+    assert "Whether the gates apply it is unknown" in out
+    assert "Undo: kubectl tidegate open qwen" in out
+    assert override(shedding)["percent"] == 30
 
 
 @pytest.mark.parametrize(
