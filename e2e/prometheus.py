@@ -125,12 +125,20 @@ class Prometheus:
         return answer["data"]
 
 
-def install(kube: Kube, image: str, scrape_seconds: int = SCRAPE_SECONDS) -> Prometheus:
-    """Install it, or bring what is installed up to the files of this checkout."""
+def install(
+    kube: Kube,
+    image: str,
+    scrape_seconds: int = SCRAPE_SECONDS,
+    alerts_after_seconds: int | None = None,
+) -> Prometheus:
+    """Install it, or bring what is installed up to the files of this checkout.
+
+    With `alerts_after_seconds` alerts fire and end after that, whatever their rules say.
+    """
     found = kube.try_kubectl("get", "namespace", NAMESPACE, "-o", "json").stdout
     if found and json.loads(found)["status"]["phase"] == "Terminating":
         kube.kubectl("wait", "--for=delete", f"namespace/{NAMESPACE}", "--timeout=80s")
-    documents = prometheus_objects.manifests(image, scrape_seconds)
+    documents = prometheus_objects.manifests(image, scrape_seconds, alerts_after_seconds)
     kube.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
     installed = Prometheus(kube, scrape_seconds)
     installed.wait_ready()

@@ -17,8 +17,11 @@ _LABELS = {"app.kubernetes.io/name": NAME}
 """Those that the NetworkPolicies of operator, engines and gates let in."""
 
 
-def manifests(image: str, scrape_seconds: int) -> list[Document]:
+def manifests(
+    image: str, scrape_seconds: int, alerts_after_seconds: int | None = None
+) -> list[Document]:
     """Return its objects."""
+    told = rules(alerts_after_seconds)
     here = {"name": NAME, "namespace": NAMESPACE}
     role = {"name": CLUSTER_ROLE}
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
@@ -51,7 +54,7 @@ def manifests(image: str, scrape_seconds: int) -> list[Document]:
             "metadata": here,
             "data": {
                 "prometheus.yaml": yaml.safe_dump(configuration(scrape_seconds)),
-                "rules.yaml": (FILES / "rules.yaml").read_text(encoding="utf-8"),
+                "rules.yaml": told,
             },
         },
         {
@@ -60,8 +63,20 @@ def manifests(image: str, scrape_seconds: int) -> list[Document]:
             "metadata": here,
             "spec": {"selector": _LABELS, "ports": [{"port": PORT, "targetPort": PORT}]},
         },
-        _deployment(here, image, scrape_seconds),
+        _deployment(here, image, scrape_seconds, told),
     ]
+
+
+def rules(alerts_after_seconds: int | None = None) -> str:
+    """Return the chart's rules; told so, with alerts that fire and end after that time."""
+    text = (FILES / "rules.yaml").read_text(encoding="utf-8")
+    if alerts_after_seconds is None:
+        return text
+    document = yaml.safe_load(text)
+    hurried = dict.fromkeys(("for", "keep_firing_for"), f"{alerts_after_seconds}s")
+    for group in document["groups"]:
+        group["rules"] = [rule | (hurried if "alert" in rule else {}) for rule in group["rules"]]
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def configuration(scrape_seconds: int) -> Document:
@@ -74,7 +89,7 @@ def configuration(scrape_seconds: int) -> Document:
     return {"global": timing, "rule_files": ["/etc/prometheus/rules.yaml"], **scrape}
 
 
-def _deployment(here: Document, image: str, scrape_seconds: int) -> Document:
+def _deployment(here: Document, image: str, scrape_seconds: int, rules_text: str) -> Document:
     container = {
         "name": NAME,
         "image": image,
@@ -118,7 +133,7 @@ def _deployment(here: Document, image: str, scrape_seconds: int) -> Document:
         ],
     }
     # a changed interval or rule makes a new pod
-    told = json.dumps(configuration(scrape_seconds)) + (FILES / "rules.yaml").read_text("utf-8")
+    told = json.dumps(configuration(scrape_seconds)) + rules_text
     annotations = {"tidegate-e2e/config": hashlib.sha256(told.encode()).hexdigest()[:16]}
     return {
         "apiVersion": "apps/v1",
