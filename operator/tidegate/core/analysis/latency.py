@@ -4,6 +4,7 @@ The mark is the baseline's own quantile over the whole time. An equal canary has
 its times above it. To ask whether the canary is slower by a ratio, its mark is moved by the ratio.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,12 @@ from tidegate.core.analysis.shares import Stratum
 from tidegate.core.analysis.timeline import Pair
 
 _FEWEST_INTERVALS = 6
+_CALM_SECONDS = 1260.0
+"""From when on half of a margin is no queue that wanders on one side only.
+
+Such wandering (5 % of TTFT, minutes at a time) cannot be told from a fault by a few minutes of it.
+Its mean falls with the square root of time, so until then more is asked for than half of a margin.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ SUBJECTS: Mapping[Metric, _Subject] = {
 class _Times:
     """One interval's times of both sides."""
 
+    seconds: float
     canary: Histogram
     baseline: Histogram
 
@@ -92,7 +100,7 @@ def _compared(
     equal = _differs(times, baseline, 1.0)
     if equal is None or len(times) < _FEWEST_INTERVALS:
         return None
-    half = _differs(times, baseline, 1 + margin / 2) if margin is not None else None
+    half = _differs(times, baseline, 1 + margin * _part(times)) if margin is not None else None
     full = _differs(times, baseline, 1 + margin) if margin is not None else None
     absolute = rule.bound.absolute
     return Comparison(
@@ -104,6 +112,11 @@ def _compared(
         is_ruled_out=margin is None or (full is not None and full.z <= -limits.CERTAIN),
         breaks_absolute=absolute is not None and canary > absolute >= baseline,
     )
+
+
+def _part(times: Sequence[_Times]) -> float:
+    """Return which part of a margin a canary must be beyond to fail."""
+    return 0.5 * max(1.0, math.sqrt(_CALM_SECONDS / sum(of.seconds for of in times)))
 
 
 def _differs(times: Sequence[_Times], mark: float, ratio: float) -> shares.Difference | None:
@@ -123,7 +136,11 @@ def _differs(times: Sequence[_Times], mark: float, ratio: float) -> shares.Diffe
 
 def _times(pair: Pair, subject: _Subject) -> _Times | None:
     canary, baseline = _histogram(pair.canary, subject), _histogram(pair.baseline, subject)
-    return None if canary is None or baseline is None else _Times(canary, baseline)
+    return (
+        None
+        if canary is None or baseline is None
+        else _Times(pair.canary.seconds, canary, baseline)
+    )
 
 
 def _histogram(evidence: Evidence, subject: _Subject) -> Histogram | None:

@@ -1,6 +1,7 @@
 """Evidence by the line: intervals of a side that is as good or as bad as a test wants it."""
 
 import math
+from bisect import bisect_left
 from random import Random
 
 from tidegate.core.analysis.evidence import Evidence, Histogram, Look
@@ -17,8 +18,7 @@ def times(random, number, middle, spread=0.6, bounds=BOUNDS):
     """Return a histogram of lognormal times."""
     counts = [0.0] * (len(bounds) + 1)
     for _ in range(number):
-        seconds = random.lognormvariate(math.log(middle), spread)
-        counts[next((i for i, bound in enumerate(bounds) if seconds <= bound), len(bounds))] += 1
+        counts[bisect_left(bounds, random.lognormvariate(math.log(middle), spread))] += 1
     return Histogram(bounds, tuple(counts))
 
 
