@@ -512,4 +512,25 @@ OBJECTIVE_CASES = (
     ),
 )
 
-CASES = (*OPERATOR_CASES, *POOL_CASES, *OVERLOAD_CASES, *OBJECTIVE_CASES)
+ROLLOUT_CASES = (
+    fires("RolloutAborted", "at once", condition("Promoted", "False", "RolloutAborted"), at="1m"),
+    quiet("RolloutAborted", "it is tried", condition("Promoted", "False", "CanaryRunning")),
+    fires("CanaryInconclusive", "no verdict", condition("Promoted", "False", "CanaryInconclusive")),
+    quiet(
+        "CanaryInconclusive",
+        "for a few minutes only",
+        condition("Promoted", "False", "CanaryInconclusive"),
+        at="5m",
+    ),
+    fires("CanaryStuck", "all day", condition("Promoted", "False", "CanaryRunning"), at="7h"),
+    quiet("CanaryStuck", "for an hour", condition("Promoted", "False", "CanaryRunning"), at="1h"),
+    quiet(
+        "CanaryStuck",
+        "paused by somebody",
+        condition("Promoted", "False", "RolloutPaused"),
+        at="7h",
+    ),
+    quiet("CanaryStuck", "it is over", condition("Promoted", "True", "Promoted"), at="7h"),
+)
+
+CASES = (*OPERATOR_CASES, *POOL_CASES, *OVERLOAD_CASES, *OBJECTIVE_CASES, *ROLLOUT_CASES)

@@ -1,6 +1,5 @@
 """Runbooks: one for each alert, and all that they say to type is right."""
 
-import importlib
 import re
 import shlex
 import subprocess
@@ -9,6 +8,7 @@ import pytest
 from e2e.runbook_pages import pages
 from tests.monitoring import promtool
 
+from tidegate import cli
 from tidegate.api import explain
 from tidegate.api.reasons import Reason
 from tidegate.core.monitoring import rules
@@ -64,7 +64,7 @@ def test_every_command_of_ours_is_in_the_command_line(page):
     for line in page.commands:
         if line.startswith("kubectl tidegate "):
             name, *arguments = words(line)[2:]
-            command = importlib.import_module(f"tidegate.cli.{name}").command
+            command = cli.command_named(name)
             command.make_context(name, arguments)
 
 

@@ -56,6 +56,17 @@ def _closing_well() -> Iterator[None]:
         raise click.exceptions.Exit(0) from closed
 
 
+def command_named(name: str) -> click.Command:
+    """Import a command."""
+    if name in _ROLLOUT_VERBS:
+        verbs: dict[str, click.Command] = importlib.import_module(
+            "tidegate.cli.rollout_verbs"
+        ).COMMANDS
+        return verbs[name]
+    command: click.Command = importlib.import_module(f"tidegate.cli.{name}").command
+    return command
+
+
 class _LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
 
@@ -71,15 +82,7 @@ class _LazyGroup(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        if name in _ROLLOUT_VERBS:
-            verbs = importlib.import_module("tidegate.cli.rollout_verbs")
-            verb: click.Command = verbs.COMMANDS[name]
-            return verb
-        module = importlib.import_module(f"tidegate.cli.{name}")
-        command: click.Command = module.command
-        return command
+        return command_named(name) if name in _COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

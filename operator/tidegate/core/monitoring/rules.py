@@ -7,6 +7,7 @@ from tidegate.core.monitoring import (
     operator_alerts,
     overload_alerts,
     pool_alerts,
+    rollout_alerts,
     signals,
 )
 from tidegate.core.monitoring.rule import RUNBOOKS_URL, Alert, Group, Recording
@@ -20,6 +21,7 @@ def groups() -> tuple[Group, ...]:
         operator_alerts.group(),
         pool_alerts.group(),
         overload_alerts.group(),
+        rollout_alerts.group(),
     )
 
 
