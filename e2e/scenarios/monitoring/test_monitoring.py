@@ -29,6 +29,7 @@ CLIENTS = 4
 DATA_SECONDS = 30.0
 READY_SECONDS = 180.0
 """Six pods at once, beside Prometheus."""
+OWN_LABELS = (llmd.POOL, llmd.REVISION)
 ONLY_IN_MOTION = {"tidegate:share:direction"}
 """Recorded only while a share moves."""
 PAGES = runbook_pages.pages()
@@ -103,29 +104,30 @@ def every_one_has_data(watching, queries):
 def test_all_pods_are_scraped_under_the_labels_that_queries_rely_on(
     operator, watching, served, shared_namespace
 ):
-    there = {"namespace": shared_namespace}
     deployment = served["tiny-pair"]
-    engines = watching.wait_for(
-        f'up{{job="tidegate-engines", namespace="{shared_namespace}", llmdeployment="tiny-pair"}}'
-    )
-    gates = watching.wait_for(
-        f'up{{job="tidegate-gates", namespace="{shared_namespace}", llmdeployment="tiny-pair"}}'
-    )
-
-    assert {(s.labels["pod"], s.labels["pool"], s.labels["revision"]) for s in engines} == {
-        (
-            pod["metadata"]["name"],
-            pod["metadata"]["labels"][llmd.POOL],
-            pod["metadata"]["labels"][llmd.REVISION],
-        )
+    of_it = f'namespace="{shared_namespace}", llmdeployment="tiny-pair"'
+    names = ("pod", "pool", "revision")
+    engines = {
+        (pod["metadata"]["name"], *(pod["metadata"]["labels"][own] for own in OWN_LABELS))
         for pod in deployment.pods()
     }
-    assert {s.labels["instance"] for s in gates} == {
-        pod["metadata"]["name"] for pod in deployment.gates()
-    }
-    assert all(there.items() <= s.labels.items() for s in engines + gates)
-    assert {s.value for s in engines + gates} == {1.0}
-    assert len(watching.wait_for('up{job="tidegate-operator"} == 1')) == len(operator.pods())
+    gates = {(pod["metadata"]["name"],) for pod in deployment.gates()}
+    operators = {(pod["metadata"]["name"],) for pod in operator.pods()}
+
+    all_are_up(watching, f'up{{job="tidegate-engines", {of_it}}}', names, engines)
+    all_are_up(watching, f'up{{job="tidegate-gates", {of_it}}}', ("instance",), gates)
+    all_are_up(watching, 'up{job="tidegate-operator"}', ("instance",), operators)
+
+
+def all_are_up(watching, targets, names, wanted):
+    """Wait until these targets, and no others, have been read under these labels."""
+
+    def probe():
+        told = watching.query(f"{targets} == 1")
+        found = {tuple(sample.labels.get(name) for name in names) for sample in told}
+        return found == wanted or Not(sorted(found))
+
+    wait_until(f"{targets} are {sorted(wanted)}", probe, DATA_SECONDS)
 
 
 def test_what_gates_tell_of_an_engine_has_the_engines_name(watching, served, shared_namespace):
