@@ -65,6 +65,7 @@ def document(found: Found) -> dict[str, Any]:
         "shedPercent": status_sum.largest_share(found.gates, "shedPercent"),
         "shiftPercent": status_sum.largest_share(found.gates, "shiftPercent"),
         "overload": status.get("overload"),
+        "rollout": status.get("rollout"),
         "gates": [
             {"name": gate.name, "answers": gate.told is not None, "error": gate.error or None}
             for gate in found.gates
@@ -86,6 +87,7 @@ def _print(answer: dict[str, Any], pods: Sequence[PodTotal]) -> None:
             title += f", {share} {answer[f'{share}Percent']:g} %"
     tables.print_table(title, _COLUMNS, [_row(total) for total in pods])
     tables.print_sentences(_overload(answer["overload"] or {}))
+    tables.print_sentences(_rollout(answer["rollout"] or {}))
     for gate in gates:
         if gate["error"]:
             click.echo(f"gate {gate['name']} does not answer: {gate['error']}", err=True)
@@ -108,6 +110,18 @@ def _overload(told: dict[str, Any]) -> list[str]:
     if reaction:
         sentences.append(str(reaction["message"]))
     return sentences
+
+
+def _rollout(told: dict[str, Any]) -> list[str]:
+    """Say where a rollout stands, what led to it, and what its looks have said."""
+    if not told.get("canary"):
+        return []
+    beside = f"revision {told['canary']} beside stable {told['stable']}"
+    because = f": {told['because']}" if told.get("because") else ""
+    looks = told.get("verdicts") or {}
+    counted = ", ".join(f"{count} {name}" for name, count in looks.items() if count)
+    sentences = [f"rollout: {told['summary']}, {beside}{because}"]
+    return [*sentences, f"looks at this step: {counted}"] if counted else sentences
 
 
 def _row(total: PodTotal) -> tuple[str, ...]:

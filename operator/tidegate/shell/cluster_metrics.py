@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from tidegate.api.quantities import parse_duration
 from tidegate.flow.ports import Document
+from tidegate.shell import rollout_metrics
 
 _DEPLOYMENT = ("namespace", "llmdeployment")
 _OBJECTIVES = {"timeToFirstToken": "ttft", "timePerOutputToken": "tpot"}
@@ -54,6 +55,7 @@ class ClusterMetrics(Collector):
         yield from _pods(there)
         yield _objectives(there)
         yield _overrides(there)
+        yield from rollout_metrics.families(there)
 
 
 def _conditions(deployments: Iterable[Document]) -> GaugeMetricFamily:

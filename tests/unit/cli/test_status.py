@@ -105,3 +105,19 @@ def test_what_the_loop_or_a_lever_holds_is_told_with_its_reasons(fake_cluster, t
 def test_as_json_the_loops_state_is_as_it_is_stored(fake_cluster, tidegate):
     fake_cluster.deployment(status={"observedGeneration": 1, "overload": OVERLOAD})
     assert json.loads(tidegate("status", "qwen", "-o", "json")[1])["overload"] == OVERLOAD
+
+
+def test_a_canary_is_shown_beside_the_stable_revision_with_what_its_looks_said():
+    rollout = {
+        "summary": "1/3 5%",
+        "phase": "Canary",
+        "stable": "aaaa",
+        "canary": "bbbb",
+        "because": "ttftP95: 12 of 200 requests",
+        "verdicts": {"passed": 0, "inconclusive": 3, "errors": 1},
+    }
+    assert status._rollout(rollout) == [
+        "rollout: 1/3 5%, revision bbbb beside stable aaaa: ttftP95: 12 of 200 requests",
+        "looks at this step: 3 inconclusive, 1 errors",
+    ]
+    assert status._rollout({"phase": "Settled", "summary": "Settled", "stable": "aaaa"}) == []

@@ -67,3 +67,25 @@ def test_a_replica_that_does_not_lead_tells_of_its_watches_only():
     lines = shown([deployment(status=STATUS)], leads=False, silences={"pods": 7.0})
 
     assert lines == {'tidegate_watch_silence_seconds{resource="pods"} 7.0'}
+
+
+def test_a_canary_shows_its_step_and_what_its_looks_said():
+    rollout = {
+        "phase": "Canary",
+        "stable": "aaaa",
+        "canary": "bbbb",
+        "step": 1,
+        "verdicts": {"passed": 2},
+        "failed": [{"revision": "cccc"}],
+    }
+    canary = f'{OF},revision="bbbb"'
+
+    assert shown([deployment(status={"rollout": rollout})]) == {
+        f"tidegate_rollout_step{{{canary}}} 2.0",
+        f'tidegate_rollout_looks{{{canary},verdict="passed"}} 2.0',
+        f"tidegate_rollout_failed_revisions{{{OF}}} 1.0",
+    }
+    settled = {"phase": "Settled", "stable": "bbbb"}
+    assert shown([deployment(status={"rollout": settled})]) == {
+        f"tidegate_rollout_failed_revisions{{{OF}}} 0.0"
+    }
