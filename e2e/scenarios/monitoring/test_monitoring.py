@@ -78,7 +78,7 @@ def _complete(deployment, prompt):
 def in_scope(query, namespace, name):
     """A panel's query for one deployment."""
     for variable, value in {
-        "$__rate_interval": "1m",
+        "$__rate_interval": "15m",  # the load is behind us, on a busy machine for long
         "$namespace": namespace,
         "$llmdeployment": name,
         "$pool": ".+",
