@@ -92,6 +92,8 @@ async def _attempt(
     """Ask once; return the seconds after which to come back when refused."""
     one.sent_at = time.monotonic()
     headers = {"Content-Type": "application/json"}
+    if one.request.priority is not None:
+        headers["x-tidegate-priority"] = str(one.request.priority)
     try:
         async with opened.post(f"{url}/v1/completions", data=body, headers=headers) as answer:
             one.status = answer.status

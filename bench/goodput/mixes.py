@@ -98,12 +98,13 @@ TOLD = {
 
 @dataclass(frozen=True)
 class Request:
-    """One request: when it is sent, and its lengths in tokens."""
+    """One request: when it is sent, its lengths in tokens, and its class where it names one."""
 
     at_seconds: float
     prompt_tokens: int
     output_tokens: int
     claimed_tokens: int
+    priority: int | None = None
 
 
 def arrivals(
