@@ -178,7 +178,7 @@ class Operator:
         while True:
             registry = handlers.registry(
                 self.cluster.deployments,
-                self._queue.wake,
+                self._notice,
                 lambda: _connection(configuration),
                 self._take_signals,  # kopf takes them at its start, and would end without us
             )
@@ -193,6 +193,11 @@ class Operator:
             except Exception as error:  # whatever it is: our own watches go on meanwhile
                 _LOG.warning("kopf failed: %s: %s", type(error).__name__, error)
             await asyncio.sleep(_KOPF_SECONDS)
+
+    def _notice(self, ref: Ref) -> None:
+        """Have a deployment looked at of which an event tells."""
+        self._queue.wake(ref)
+        self._overseer.notice(ref)
 
     async def _resync(self) -> None:
         """Look at everything again from time to time, spread out, whatever events came."""

@@ -1,6 +1,7 @@
 """The slow loop as a task of the leader: a tick, then those are woken whose shares have changed."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from tidegate.flow.ports import Clock, Cluster, Metrics, Ref, Settings
 from tidegate.shell.overload_metrics import OverloadMetrics
 
 _LOG = logging.getLogger(__name__)
+_LEAST_SECONDS = 0.5
+"""Between two ticks, however fast somebody changes a spec."""
 
 
 class Overseer:
@@ -33,18 +36,42 @@ class Overseer:
         self._shown = shown
         self._wake = wake
         self._silence = ""
+        self._memory: Memory | None = None
+        self._is_early = asyncio.Event()
 
     async def run(self, memory: Memory) -> None:
         """Tick until cancelled, by what this time of leadership remembers."""
+        self._memory = memory
         try:
             while True:
                 begun = time.monotonic()
+                self._is_early.clear()
                 await self._tick(memory)
                 seconds = time.monotonic() - begun
                 self._shown.tick_seconds.observe(seconds)
-                await asyncio.sleep(max(0.0, self._settings.tick.interval_seconds - seconds))
+                await self._rest(max(0.0, self._settings.tick.interval_seconds - seconds))
         finally:
+            self._memory = None
             self._shown.keep_only(set())  # the next leader tells of them
+
+    def notice(self, ref: Ref) -> None:
+        """Tick soon if a deployment's spec is another than at the last tick: it may be a lever."""
+        if self._memory is None:
+            return
+        document = self._cluster.deployment(ref)
+        known = self._memory.overload.specs.get(ref)
+        if document is not None and known is not None:
+            metadata = document["metadata"]
+            if known[0] != (metadata["uid"], metadata["generation"]):
+                self._is_early.set()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the next tick, less long when a spec has changed."""
+        least = min(seconds, _LEAST_SECONDS)
+        await asyncio.sleep(least)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds - least):
+                await self._is_early.wait()
 
     async def _tick(self, memory: Memory) -> None:
         try:

@@ -105,8 +105,10 @@ class Slow(prometheus.Unconfigured):
         await asyncio.Event().wait()
 
 
-def overseer(cluster: NoCluster, metrics, registry: CollectorRegistry) -> Overseer:
-    settings = Settings(tick=Tick(interval_seconds=0.01))
+def overseer(
+    cluster: NoCluster, metrics, registry: CollectorRegistry, interval_seconds: float = 0.01
+) -> Overseer:
+    settings = Settings(tick=Tick(interval_seconds=interval_seconds))
     shown = OverloadMetrics(registry)
     return Overseer(cluster, metrics, SystemClock(), settings, shown, lambda ref: None)
 
@@ -140,6 +142,35 @@ async def test_a_prometheus_that_never_answers_keeps_only_the_ticks_waiting(regi
 
     assert len(slow.asked) == 1
     assert cluster.looks == 0
+
+
+@dataclass
+class OneDeployment(NoCluster):
+    """A cluster with one deployment, whose spec changes with its generation."""
+
+    generation: int = 1
+
+    def refs(self) -> list[Ref]:
+        return [*super().refs(), CHAT]
+
+    def deployment(self, ref: Ref):
+        return {"metadata": {"uid": "u", "generation": self.generation}, "spec": {}}
+
+
+async def test_a_changed_spec_is_decided_on_before_the_next_tick_is_due(registry):
+    cluster = OneDeployment()
+    task = overseer(cluster, prometheus.Unconfigured(), registry, interval_seconds=3600.0)
+    noticed = []
+
+    def second_look():
+        if cluster.looks == 1 and not noticed:
+            task.notice(CHAT)  # an event that changed nothing: status, say
+            noticed.append(cluster.generation)
+            cluster.generation += 1
+            task.notice(CHAT)
+        return cluster.looks > 1
+
+    await run_until(task, second_look)
 
 
 async def test_an_operator_without_a_prometheus_says_so_once_and_not_as_a_fault(registry, caplog):
