@@ -155,8 +155,9 @@ class LLMDeploymentStatus(Wire):
             },
         ),
     ] = []
-    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift, RenderingCurrent, and of the
-    slow loop MetricsAvailable, Overloaded, TrafficShifted.
+    """Ready, Reconciling, Stalled, BudgetFits, Available, BudgetDrift, RenderingCurrent, of the
+    rollout Promoted, CanaryHealthy, Progressing, and of the slow loop MetricsAvailable, Overloaded,
+    TrafficShifted.
     """
     overload: OverloadStatus | None = None
     """What the slow loop has decided; absent without a gate or without Prometheus."""
