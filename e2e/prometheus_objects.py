@@ -12,6 +12,7 @@ FILES = Path(__file__).parents[1] / "charts" / "tidegate" / "files" / "monitorin
 NAMESPACE = "monitoring"
 NAME = "prometheus"
 PORT = 9090
+EVALUATION_SECONDS = 5
 CLUSTER_ROLE = "tidegate-e2e-prometheus"
 _LABELS = {"app.kubernetes.io/name": NAME}
 """Those that the NetworkPolicies of operator, engines and gates let in."""
@@ -85,7 +86,7 @@ def configuration(scrape_seconds: int) -> Document:
     for entry in scrape["scrape_configs"]:
         entry["scrape_interval"] = f"{scrape_seconds}s"
         entry["scrape_timeout"] = f"{scrape_seconds}s"
-    timing = {"evaluation_interval": f"{max(1, scrape_seconds)}s"}
+    timing = {"evaluation_interval": f"{max(EVALUATION_SECONDS, scrape_seconds)}s"}
     return {"global": timing, "rule_files": ["/etc/prometheus/rules.yaml"], **scrape}
 
 
@@ -103,7 +104,8 @@ def _deployment(here: Document, image: str, scrape_seconds: int, rules_text: str
         "readinessProbe": {
             "httpGet": {"path": "/-/ready", "port": PORT},
             "periodSeconds": 1,
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 10,
+            "failureThreshold": 20,  # a busy machine is no outage
         },
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
