@@ -63,10 +63,12 @@ def _classes() -> Panel:
 
 
 def _queue() -> Panel:
+    waiting = f"sum by (class) ({of_gates('tidegate_gate_queue_length')})"
+    none = f"sum({of_gates('tidegate_gate_gates')}) * 0"
     return Panel(
         "Waiting for a seat, by class",
         "At all gates.",
-        (Query(f"sum by (class) ({of_gates('tidegate_gate_queue_length')})", "{{class}}"),),
+        (Query(f"{waiting} or {none}", "{{class}}"),),
     )
 
 
