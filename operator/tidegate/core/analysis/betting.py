@@ -11,13 +11,14 @@ Howard, Ramdas, McAuliffe, Sekhon, Time-uniform nonparametric confidence sequenc
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.core.analysis import distributions
 
 _RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 """How many times as often the bets on counts say that the canary fails; the stake is divided."""
 _FEWEST_FOR_DISPERSION = 3
+_DECISIVE_INTERVALS = 2.5
 _NEVER = 1e-9
 
 
@@ -69,6 +70,17 @@ def of_counts(tallies: Sequence[Tally], most: float) -> float:
     return _log_mean(winnings)
 
 
+def of_gross(tallies: Sequence[Tally], times: float, most: float) -> float:
+    """Return the log of the winnings from events that should hit the canary no more than `times`.
+
+    As `of_counts`, but whatever wanders on one side by less than `times` is no evidence. So it
+    needs no scatter between intervals to tell a fault from a queue, and may be sure soon.
+    """
+    return of_counts(
+        [replace(tally, canary_requests=times * tally.canary_requests) for tally in tallies], most
+    )
+
+
 def of_rate(tallies: Sequence[Tally], rate: float, most: float) -> float:
     """Return the log of the winnings from the canary's events that should not exceed a rate.
 
@@ -110,16 +122,17 @@ def tells(tally: Tally) -> bool:
 
 
 def ratio_of(tallies: Sequence[Tally]) -> float:
-    """Return the ratio of the sides' rates (Mantel and Haenszel), within what is bet on.
+    """Return the ratio of the sides' rates (Mantel and Haenszel).
 
-    Half an event is given to either side, so that the first burst is scatter and not a ratio.
+    Half an event is given to either side, so that the first burst is scatter and not a ratio. It
+    has no upper end: what lies beyond one would look like events that come in clusters.
     """
     above = below = 0.5
     for tally in tallies:
         requests = sum(_requests(tally))
         above += tally.canary * tally.baseline_requests / requests
         below += tally.baseline * tally.canary_requests / requests
-    return min(_RATIOS[-1], max(1 / _RATIOS[-1], above / below))
+    return above / below
 
 
 def share(tally: Tally, ratio: float) -> float:
@@ -127,6 +140,14 @@ def share(tally: Tally, ratio: float) -> float:
     weight = ratio * tally.canary_requests
     whole = weight + tally.baseline_requests
     return min(1 - _NEVER, max(_NEVER, weight / whole)) if whole > 0 else 0.5
+
+
+def most_of_one(error_rate: float) -> float:
+    """Return the log of the most that a single interval may win: one burst decides nothing.
+
+    Two that win it are not enough, three are, though not every ratio that is bet on wins as much.
+    """
+    return -math.log(error_rate) / _DECISIVE_INTERVALS
 
 
 def chance(log_winnings: float) -> float:

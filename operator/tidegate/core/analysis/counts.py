@@ -15,12 +15,12 @@ from tidegate.core.analysis.evidence import Bound, Evidence, Measurement, Metric
 from tidegate.core.analysis.timeline import Pair
 
 _PER = 1000.0
-_DECISIVE_INTERVALS = 3
-"""How many intervals must speak against a canary at least: one burst decides nothing."""
 _RESTARTS_PER_REQUEST = 1 / 10_000
 """Restarts of engines that are no surprise: about one in three hours at one request a second."""
 
 _CLUSTERED_REQUESTS = 100.0
+_GROSS = 3.0
+"""How many times as often events must be the canary's for clusters to be no explanation."""
 
 Count = Callable[[Evidence], float | None]
 
@@ -92,7 +92,7 @@ def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comp
         canary=1 - canary.value,
         baseline=1 - baseline.value,
         samples=total.canary_requests,
-        log_winnings=_winnings_of_share(tallies, _most(error_rate)),
+        log_winnings=_winnings_of_share(tallies, betting.most_of_one(error_rate)),
         is_beyond_half=canary.value - baseline.value > margin / 2,
         is_ruled_out=is_safe and _is_ruled_out(tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and tells and 1 - canary.value < absolute,
@@ -124,7 +124,7 @@ def _winnings(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> fl
     Engines that are well hardly ever restart: that is known beforehand, so restarts are held
     against this rate (or the baseline's, if higher) and not only against the other side.
     """
-    most = _most(error_rate)
+    most = betting.most_of_one(error_rate)
     if metric is not Metric.RESTARTS:
         return _winnings_of_share(tallies, most)
     total = _total(tallies)
@@ -140,7 +140,8 @@ def _winnings_of_share(tallies: Sequence[Tally], most: float) -> float:
     found = clusters.compare(tallies, 1.0)
     if found is None:
         return 0.0
-    return min(won, betting.of_drift(found.z, _total(tallies).canary_requests, _CLUSTERED_REQUESTS))
+    drift = betting.of_drift(found.z, _total(tallies).canary_requests, _CLUSTERED_REQUESTS)
+    return min(won, max(drift, betting.of_gross(tallies, _GROSS, most)))
 
 
 def _is_ruled_out(
@@ -164,11 +165,8 @@ def _margin(metric: Metric, bound: Bound, baseline: float) -> float:
     """Return how many more per 1,000 requests must be caught."""
     if bound.margin is None:
         return math.inf
-    return max(rules.LEAST_MARGINS[metric], bound.margin * baseline)
-
-
-def _most(error_rate: float) -> float:
-    return -math.log(error_rate) / _DECISIVE_INTERVALS
+    wider = max(1.0, bound.margin / (rules.DEFAULTS[metric].bound.margin or bound.margin))
+    return max(rules.LEAST_MARGINS[metric] * wider, bound.margin * baseline)
 
 
 def _tallies(metric: Metric, pairs: Sequence[Pair]) -> list[Tally]:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.core.analysis import betting, comparison, distributions, limits
+from tidegate.core.analysis import betting, comparison, distributions, limits, shares
 from tidegate.core.analysis.comparison import Comparison
 from tidegate.core.analysis.evidence import Evidence, Measurement, Metric, Rule
 from tidegate.core.analysis.timeline import Pair
@@ -19,7 +19,7 @@ from tidegate.core.analysis.timeline import Pair
 _BLOCKS = 12
 _FEWEST_POINTS = 4
 _HOUR = 3600.0
-_MOST_CORRELATION = 0.9
+_FITTED = 2
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def slope(evidences: Sequence[Evidence]) -> Slope:
     rests = [y - line.slope * x - line.intercept for x, y in zip(hours, percents, strict=True)]
     middle = statistics.fmean(hours)
     width = sum((x - middle) ** 2 for x in hours)
-    degrees = len(points) - 2
+    degrees, wider = len(points) - _FITTED, shares.widening(rests, _FITTED)
     variance = sum(rest * rest for rest in rests) / degrees / width
-    return Slope(line.slope, math.sqrt(variance * _widening(rests)), degrees)
+    return Slope(line.slope, math.sqrt(variance * wider), degrees / wider)
 
 
 def _compared(rule: Rule, needed: int, pairs: Sequence[Pair]) -> Comparison:
@@ -116,13 +116,3 @@ def _blocks(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         (statistics.fmean(at for at, _ in block), statistics.median(size for _, size in block))
         for block in blocks
     ]
-
-
-def _widening(rests: Sequence[float]) -> float:
-    """Return by how much correlation of neighbours widens the variance of a slope."""
-    whole = sum(rest * rest for rest in rests)
-    if whole <= 0:
-        return 1.0
-    neighbours = sum(one * other for one, other in itertools.pairwise(rests))
-    correlation = min(_MOST_CORRELATION, max(0.0, neighbours / whole))
-    return (1 + correlation) / (1 - correlation)

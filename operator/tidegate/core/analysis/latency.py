@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tidegate.core.analysis import betting, comparison, histograms, limits, shares
+from tidegate.core.analysis.betting import Tally
 from tidegate.core.analysis.comparison import Comparison
 from tidegate.core.analysis.evidence import Evidence, Histogram, Measurement, Metric, Rule, Verdict
 from tidegate.core.analysis.shares import Stratum
 from tidegate.core.analysis.timeline import Pair
 
 _FEWEST_INTERVALS = 6
+_FEWEST_GROSS_INTERVALS = 3
+_GROSS = 1.5
+"""How many times as long a canary's times must be for no queue that wanders to explain them."""
 _CALM_SECONDS = 1260.0
 """From when on half of a margin is no queue that wanders on one side only.
 
@@ -63,8 +67,9 @@ def measure(metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
     samples = [_samples(pairs, subject, side) for side in ("canary", "baseline")]
     if min(samples) < rule.min_samples:
         return comparison.too_few(metric, bound, min(samples), rule.min_samples, "requests")
-    found = _compared(subject, rule, times, samples[0])
-    if found is None:
+    found = _compared(subject, rule, times, samples[0], error_rate)
+    is_early = len(times) < _FEWEST_INTERVALS
+    if found is None or (is_early and found.verdict(error_rate) is not Verdict.FAIL):
         needs = _FEWEST_INTERVALS
         return comparison.too_few(metric, bound, len(times), needs, "intervals with requests")
     margin = f"{bound.margin or 0.0:.0%}"
@@ -84,9 +89,12 @@ def _nothing_streamed(metric: Metric, rule: Rule, pairs: Sequence[Pair]) -> Meas
 
 
 def _compared(
-    subject: _Subject, rule: Rule, times: Sequence[_Times], samples: float
+    subject: _Subject, rule: Rule, times: Sequence[_Times], samples: float, error_rate: float
 ) -> Comparison | None:
-    """Return the comparison; None where the sides meet in too few intervals."""
+    """Return the comparison; None where the sides meet in too few intervals.
+
+    In the first ones only what is grossly slower is evidence.
+    """
     canary, baseline = (
         histograms.quantile(whole, subject.share) if whole is not None else None
         for whole in (
@@ -98,8 +106,11 @@ def _compared(
         return None
     margin = rule.bound.margin
     equal = _differs(times, baseline, 1.0)
-    if equal is None or len(times) < _FEWEST_INTERVALS:
+    if equal is None or len(times) < _FEWEST_GROSS_INTERVALS:
         return None
+    won = betting.of_counts(_long_times(times, baseline), betting.most_of_one(error_rate))
+    if len(times) >= _FEWEST_INTERVALS:
+        won = max(won, betting.of_drift(equal.z, samples, max(1, rule.min_samples)))
     half = _differs(times, baseline, 1 + margin * _part(times)) if margin is not None else None
     full = _differs(times, baseline, 1 + margin) if margin is not None else None
     absolute = rule.bound.absolute
@@ -107,11 +118,28 @@ def _compared(
         canary=canary,
         baseline=baseline,
         samples=samples,
-        log_winnings=betting.of_drift(equal.z, samples, max(1, rule.min_samples)),
+        log_winnings=won,
         is_beyond_half=half is not None and half.value > 0,
         is_ruled_out=margin is None or (full is not None and full.z <= -limits.CERTAIN),
         breaks_absolute=absolute is not None and canary > absolute >= baseline,
     )
+
+
+def _long_times(times: Sequence[_Times], mark: float) -> list[Tally]:
+    """Return whose times are above the mark, the canary's once divided by what is gross.
+
+    Then each one is an event: how intervals differ need not be known first, since no side wanders
+    by as much.
+    """
+    return [
+        Tally(
+            canary=histograms.above(of.canary, mark * _GROSS),
+            baseline=histograms.above(of.baseline, mark),
+            canary_requests=of.canary.total,
+            baseline_requests=of.baseline.total,
+        )
+        for of in times
+    ]
 
 
 def _part(times: Sequence[_Times]) -> float:

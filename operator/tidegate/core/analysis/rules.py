@@ -20,7 +20,7 @@ DEFAULTS: Rules = {
     Metric.REFUSALS: Rule(Bound(margin=1.0), min_samples=100),
     Metric.PREFIX_HIT_RATE: Rule(Bound(), min_samples=0),
     Metric.KV_DRIFT: Rule(Bound(absolute=10.0), min_samples=0),
-    Metric.MEMORY_GROWTH: Rule(Bound(margin=6.0), min_samples=16),
+    Metric.MEMORY_GROWTH: Rule(Bound(margin=6.0), min_samples=30),
 }
 """Samples are requests; for memory they are intervals. At 95 % ten of 200 are above the mark."""
 

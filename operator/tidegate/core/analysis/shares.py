@@ -83,17 +83,18 @@ def between(rests: Sequence[float]) -> float:
     return sum(rest * rest for rest in rests) * len(rests) / (len(rests) - 1)
 
 
-def widening(rests: Sequence[float]) -> float:
+def widening(rests: Sequence[float], fitted: int = 1) -> float:
     """Return by how much correlation in time widens the variance of a sum.
 
     What happens in one interval lasts into the next, as queues do. The correlation of neighbours
-    is found too small in few intervals, by about (1 + 3r) / n (Kendall 1954): that is made good.
+    is found too small in few intervals, by about (1 + 3r) / n for each parameter that was fitted
+    (Kendall 1954, for a mean): that is made good.
     """
     whole = sum(rest * rest for rest in rests)
     if whole <= 0:
         return 1.0
     found = sum(one * other for one, other in itertools.pairwise(rests)) / whole
-    correlation = min(_MOST_CORRELATION, max(0.0, found + (1 + 3 * found) / len(rests)))
+    correlation = min(_MOST_CORRELATION, max(0.0, found + fitted * (1 + 3 * found) / len(rests)))
     return (1 + correlation) / (1 - correlation)
 
 

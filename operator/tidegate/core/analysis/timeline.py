@@ -18,12 +18,12 @@ class Pair:
     baseline: Evidence
 
 
-def interval_seconds(elapsed_seconds: float) -> int:
+def interval_seconds(elapsed_seconds: float, shortest_seconds: int = SHORTEST_SECONDS) -> int:
     """Return how long intervals should be for evidence of that length.
 
     It doubles as time passes, so that a judgement costs milliseconds after days as well.
     """
-    seconds = SHORTEST_SECONDS
+    seconds = shortest_seconds
     while seconds * MOST_INTERVALS < elapsed_seconds:
         seconds *= 2
     return seconds
