@@ -204,7 +204,7 @@ def typed(served, shared_namespace, kubeconfig, tmp_path_factory):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             cwd=tmp_path_factory.mktemp("typed"),
         )
 
