@@ -43,6 +43,10 @@ VALUES = {
         "podAnnotations": {"example.com/team": "serving"},
         "serviceAccount": {"annotations": {"example.com/role": "tidegate"}},
     },
+    "a token for Prometheus": {
+        "extraVolumes": [{"name": "token", "secret": {"secretName": "prometheus-token"}}],
+        "extraVolumeMounts": [{"name": "token", "mountPath": "/run/token", "readOnly": True}],
+    },
     "settings": {
         "config": {
             "resync": "90s",
@@ -70,6 +74,15 @@ def _loaded(documents, tmp_path):
     path = tmp_path / "settings.yaml"
     path.write_text(one(documents, "ConfigMap")["data"]["settings.yaml"])
     return settings.load(path)
+
+
+def test_volumes_that_are_added_come_beside_our_own():
+    values = VALUES["a token for Prometheus"]
+    pod = one(render(values), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert [volume["name"] for volume in pod["volumes"]] == ["settings", "token"]
+    assert container["volumeMounts"][-1] == values["extraVolumeMounts"][0]
 
 
 def test_no_object_is_rendered_twice_and_each_says_where_it_goes(case):

@@ -194,6 +194,11 @@ class ChartValues(Wire):
     """Taints that the operator's pods tolerate, as in a pod."""
     affinity: Free = {}
     """Affinity of the operator's pods, as in a pod."""
+    extra_volumes: Annotated[list[Free], Field(max_length=16)] = []
+    """More volumes of the operator's pods, as in a pod: a Secret with what
+    config.prometheus.caFile and config.prometheus.bearerTokenFile name, say."""
+    extra_volume_mounts: Annotated[list[Free], Field(max_length=16)] = []
+    """Where these are mounted, as in a container."""
     spread_over: Annotated[list[LabelKey], Field(max_length=4)] = [
         "kubernetes.io/hostname",
         "topology.kubernetes.io/zone",
