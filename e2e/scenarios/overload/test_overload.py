@@ -40,7 +40,7 @@ def watching(kube, pytestconfig):
 
 
 @pytest.fixture(scope="module")
-def operator(kube, pytestconfig, watching):
+def overseer(kube, pytestconfig, operator, watching):
     """The operator, told of that Prometheus, and looking once a second."""
     image = pytestconfig.getoption("operator_image")
     config = {"prometheus": {**watching.config["prometheus"], "tick": "1s"}}
@@ -49,7 +49,7 @@ def operator(kube, pytestconfig, watching):
 
 
 @pytest.fixture(scope="module")
-def made(kube, local, make_namespace, operator):
+def made(kube, local, make_namespace, overseer):
     """Three deployments: one may shed, one may shift to the third, which has nothing to do."""
     namespace = make_namespace("overload")
     changes = {"busy": {}, "full": SHIFTS, "spare": {}}
@@ -314,20 +314,20 @@ def without_generation(document):
 # the operator is away
 
 
-def test_when_the_operator_dies_shares_lapse_at_the_gates(kube, operator, busy, full):
+def test_when_the_operator_dies_shares_lapse_at_the_gates(kube, overseer, busy, full):
     """It says beforehand until when they hold; no gate needs it to let go."""
     wait_for_share(full, "shiftPercent", lambda percent: percent > 0, LATER)
     scale = ("-n", operator_install.NAMESPACE, "scale", f"deployment/{operator_install.NAME}")
 
     kube.kubectl(*scale, "--replicas=0")
     try:
-        wait_until("the operator is gone", lambda: operator.pods() == [], SOON)
+        wait_until("the operator is gone", lambda: overseer.pods() == [], SOON)
         assert any(share["shiftPercent"] for share in at_gates(full))
         for deployment, key in ((full, "shiftPercent"), (busy, "shedPercent")):
             wait_for_share(deployment, key, lambda percent: percent == 0, LATER)
     finally:
         kube.kubectl(*scale, "--replicas=2")
-        operator.wait_ready()
+        overseer.wait_ready()
 
     wait_for_share(full, "shiftPercent", lambda percent: percent > 0, LATER)
 
