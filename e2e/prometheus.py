@@ -1,4 +1,8 @@
-"""A real Prometheus in the cluster, told who to scrape by the chart's own plain files."""
+"""A real Prometheus in the cluster, told who to scrape by the chart's own plain files.
+
+`python -m e2e.prometheus` installs it in the local cluster and prints the operator's settings for
+it: `scripts/demo` does.
+"""
 
 import json
 import math
@@ -9,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from e2e import prometheus_objects
+from e2e import prometheus_image, prometheus_objects
+from e2e.cluster import Cluster
 from e2e.kube import Document, Kube, Not, Unanswered, wait_until
 from e2e.prometheus_objects import CLUSTER_ROLE, NAME, NAMESPACE, PORT
 
@@ -143,3 +148,14 @@ def install(
     installed = Prometheus(kube, scrape_seconds)
     installed.wait_ready()
     return installed
+
+
+def main() -> None:
+    """Install it in the local cluster, and print the settings with which the operator asks it."""
+    with Kube(Cluster().kubeconfig) as kube:
+        installed = install(kube, prometheus_image.REFERENCE)
+        print(yaml.safe_dump(installed.config), end="")
+
+
+if __name__ == "__main__":
+    main()
