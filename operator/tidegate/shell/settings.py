@@ -126,6 +126,9 @@ class Prometheus(Wire):
     """File with the certificates that it is trusted by, for https; by default the public ones."""
     bearer_token_file: FilePath | None = None
     """File with a token that it is asked with, read anew each time."""
+    evidence_interval: Moment = 30.0
+    """A canary is compared with its baseline in stretches of this length, never less than four
+    scrapes. Error rates are known for 30 s; less is for trials with steps of a minute."""
     tick: Moment = 5.0
     """How often the loop looks. Shares lapse at the gates when several ticks fail to come."""
 

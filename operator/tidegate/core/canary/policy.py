@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_spec import CommandAction, RolloutSpec, Strategy
 
-_LEAST_LOOK_SECONDS = 15.0
+_LEAST_LOOK_SECONDS = 5.0
 _LOOKS_IN_A_STEP = 20.0
 
 

@@ -49,10 +49,14 @@ class Question:
     promql: str
 
 
-def window(since: float, now: float, scrape_interval_seconds: float) -> Window | None:
+def least_seconds(wished_seconds: float, scrape_interval_seconds: float) -> int:
+    """Return how long an interval is at least: as wished, but with enough scrapes in it."""
+    return round(max(wished_seconds, scrape_interval_seconds * _SCRAPES_IN_AN_INTERVAL))
+
+
+def window(since: float, now: float, shortest_seconds: int) -> Window | None:
     """Return the intervals between two times; None while not even one is over."""
-    least = round(scrape_interval_seconds * _SCRAPES_IN_AN_INTERVAL)
-    seconds = max(timeline.interval_seconds(now - since), least)
+    seconds = timeline.interval_seconds(now - since, shortest_seconds)
     count = int((now - since) // seconds)
     if count < 1:
         return None

@@ -23,7 +23,10 @@ class PrometheusEvidences:
 
     async def of(self, ref: Ref, canary: str, baseline: str, since: float, now: float) -> Sides:
         """Return the evidence on both sides; see the port."""
-        window = questions.window(since, now, self._settings.scrape_interval)
+        least = questions.least_seconds(
+            self._settings.evidence_interval, self._settings.scrape_interval
+        )
+        window = questions.window(since, now, least)
         if window is None:
             return Sides()
         asked = questions.of(ref.namespace, ref.name, (canary, baseline), window.seconds)

@@ -65,9 +65,14 @@ def test_another_shape_is_refused(result):
 
 
 def test_intervals_begin_with_the_evidence_and_only_whole_ones_count():
-    assert questions.window(100.0, 120.0, 5.0) is None
-    assert questions.window(100.0, 195.0, 5.0) == Window(130.0, 190.0, 30)
-    assert questions.window(100.0, 195.0, 15.0) == Window(160.0, 160.0, 60), "four scrapes"
+    assert questions.window(100.0, 120.0, 30) is None
+    assert questions.window(100.0, 195.0, 30) == Window(130.0, 190.0, 30)
+
+
+def test_intervals_are_as_long_as_wished_but_hold_enough_scrapes():
+    assert questions.least_seconds(30.0, 5.0) == 30
+    assert questions.least_seconds(5.0, 1.0) == 5, "a trial with steps of a minute"
+    assert questions.least_seconds(30.0, 15.0) == 60, "four scrapes"
 
 
 def test_the_questions_name_one_deployment_and_two_revisions():
