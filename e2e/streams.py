@@ -1,0 +1,115 @@
+"""Clients who stream by the official SDK, at a steady rate, and what became of each of them."""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import openai
+
+_CLIENT_SECONDS = 90.0
+_PROMPT_TOKENS = 20
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One answer, or why there was none.
+
+    Attributes:
+        begun: When the client asked, in monotonic seconds.
+        revision: Of the pod that served it, by `x-tidegate-revision`.
+        tokens: Pieces of text that came.
+        ended: Why it ended by the engine's word; empty where it broke off.
+        fault: What the client was told, or met, in place of an answer.
+    """
+
+    begun: float
+    revision: str = ""
+    tokens: int = 0
+    ended: str = ""
+    fault: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the client got what it asked for."""
+        return self.ended == "length" and not self.fault
+
+
+@dataclass
+class Streams:
+    """Streams from one gate in a thread; a context manager that goes on until its end.
+
+    No client tries again: what one meets is what is counted.
+
+    Attributes:
+        url: The gate's.
+        per_second: Clients that come, at even distances, whatever became of those before.
+        output_tokens: Length of the answers.
+    """
+
+    url: str
+    per_second: float
+    output_tokens: int = 12
+    model: str = "tiny"
+    done: list[Stream] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._offer()), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Send nothing more, and wait for what is still streaming."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def of(self, revision: str, since: float = 0.0) -> Sequence[Stream]:
+        """Return what a revision served, of those who asked after a moment."""
+        return [one for one in self.done if one.revision == revision and one.begun >= since]
+
+    def lost(self) -> Counter[str]:
+        """Count those who did not get what they asked for, by what they met."""
+        return Counter(one.fault or f"broke off: {one}" for one in self.done if not one.is_whole)
+
+    async def _offer(self) -> None:
+        begun = time.monotonic()
+        tasks = set()
+        async with openai.AsyncOpenAI(
+            base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=_CLIENT_SECONDS
+        ) as client:
+            for number in itertools.count():
+                await asyncio.sleep(max(0.0, begun + number / self.per_second - time.monotonic()))
+                if self._over.is_set():
+                    break
+                task = asyncio.create_task(self._ask(client))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            await asyncio.gather(*tasks)
+
+    async def _ask(self, client: openai.AsyncOpenAI) -> None:
+        begun, revision, tokens, ended, fault = time.monotonic(), "", 0, "", ""
+        try:
+            answer = await client.completions.with_raw_response.create(
+                model=self.model,
+                prompt=" hello" * _PROMPT_TOKENS,
+                max_tokens=self.output_tokens,
+                stream=True,
+                extra_body={"ignore_eos": True},
+            )
+            revision = answer.headers.get("x-tidegate-revision", "")
+            async for chunk in answer.parse():
+                tokens += bool(chunk.choices[0].text)
+                ended = chunk.choices[0].finish_reason or ended
+        except openai.OpenAIError as error:
+            fault = repr(error)
+        self.done.append(Stream(begun, revision, tokens, ended, fault))
