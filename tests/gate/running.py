@@ -55,7 +55,9 @@ class Gate:
 
 
 @asynccontextmanager
-async def running(*engines: Engine, **changes: Any) -> AsyncIterator[Gate]:
+async def running(
+    *engines: Engine, most_files: int | None = None, **changes: Any
+) -> AsyncIterator[Gate]:
     """Run a gate in front of these engines; checks at the end that nothing is leaked."""
     told_config = config(**changes)
     pods = [engine.pod for engine in engines]
@@ -74,6 +76,7 @@ async def running(*engines: Engine, **changes: Any) -> AsyncIterator[Gate]:
         [listening],
         told,
         lambda to, port: shifts_to[to],
+        most_files=most_files,
     )
     gate = Gate(serving, listening.getsockname()[1], seats, told, told_config, shifts_to)
     try:

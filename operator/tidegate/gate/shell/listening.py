@@ -8,6 +8,9 @@ from tidegate.errors import Invalid, Problem
 
 _OPEN_FILES = 65_536
 """A client's and a pod's connection for each request, as far as the limit can be raised."""
+_OWN_FILES = 256
+"""Beside requests' connections: scrapes, watches, the second port, the log; and clients that are
+told that there are too many."""
 
 
 def sockets(host: str | None, port: int, option: str) -> list[socket.socket]:
@@ -41,10 +44,18 @@ def sockets(host: str | None, port: int, option: str) -> list[socket.socket]:
     return bound
 
 
-def raise_open_files() -> None:
-    """Raise the limit of open files to what one gate may need."""
+def raise_open_files() -> int | None:
+    """Raise the limit of open files to what one gate may need.
+
+    Returns:
+        How many of them requests' connections may take; None where there is no limit.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    if soft < wanted:
         with contextlib.suppress(ValueError, OSError):  # a lower limit holds fewer connections
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return max(0, soft - _OWN_FILES)

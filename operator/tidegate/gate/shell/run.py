@@ -36,12 +36,12 @@ def run(settings: Settings) -> None:
     Raises:
         Invalid: A port cannot be bound.
     """
-    listening.raise_open_files()
+    most_files = listening.raise_open_files()
     disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series each
-    uvloop.run(_run(settings))
+    uvloop.run(_run(settings, most_files))
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, most_files: int | None) -> None:
     stopping = Stopping()
     metrics = Metrics()
     exporter = Exporter.of_environment(os.environ)
@@ -59,7 +59,7 @@ async def _run(settings: Settings) -> None:
         parts["keys"] = keys.run
     gate.source.start()
     large = LargeBodies()
-    serving = await _serve(gate, settings, large)
+    serving = await _serve(gate, settings, large, most_files)
     answers = admin.Answers(
         registry=metrics.registry,
         is_alive=beat.is_alive,
@@ -106,7 +106,9 @@ def _source(settings: Settings) -> MakeSource:
     )
 
 
-async def _serve(gate: Gate, settings: Settings, large: LargeBodies) -> Server:
+async def _serve(
+    gate: Gate, settings: Settings, large: LargeBodies, most_files: int | None
+) -> Server:
     def peer(deployment: str, port: int) -> tuple[str, int]:
         return settings.peers.get(deployment, (f"{deployment}.{settings.namespace}.svc", port))
 
@@ -120,6 +122,7 @@ async def _serve(gate: Gate, settings: Settings, large: LargeBodies) -> Server:
         peer,
         container.memory_bytes(),
         large.read,
+        most_files,
     )
 
 

@@ -31,8 +31,9 @@ _SURFACES: Final = frozenset(surface.value for surface in Surface)
 class Server:
     """The listening gate; `client.Host` to its connections."""
 
-    def __init__(self, wiring: Wiring, memory: Memory) -> None:
+    def __init__(self, wiring: Wiring, memory: Memory, most_files: int | None = None) -> None:
         self._wiring = wiring
+        self._most_files = most_files
         self._listening: list[asyncio.Server] = []
         self._clients: set[ClientConnection] = set()
         self._visits: set[asyncio.Task[None]] = set()
@@ -141,7 +142,19 @@ class Server:
         """Count a connection; False when there are too many."""
         self._clients.add(client)
         self._wiring.observer.connections(len(self._clients))
-        return len(self._clients) <= self.limits().connections
+        return len(self._clients) <= self._most_connections
+
+    @property
+    def _most_connections(self) -> int:
+        """Clients at once: each needs a file, and one more for an engine of each pool.
+
+        Without files for engines, engines that are well would be taken for failed ones.
+        """
+        most = self.limits().connections
+        config = self._wiring.config()
+        if self._most_files is None or config is None:
+            return most
+        return min(most, self._most_files // (1 + len(config.services)))
 
     def closed(self, client: ClientConnection) -> None:
         """Count it no more."""
@@ -189,6 +202,7 @@ async def serve(
     resolve: Resolve,
     memory_bytes: int | None = None,
     read_large: ReadLarge = read_here,
+    most_files: int | None = None,
 ) -> Server:
     """Serve clients from these sockets in the running loop.
 
@@ -201,6 +215,7 @@ async def serve(
         resolve: finds the address of another deployment's gate.
         memory_bytes: what the process may take, of which clients get their part; none is told.
         read_large: reads large bodies; by default at once, as small ones.
+        most_files: open files that clients' and engines' connections may take together.
     """
     loop = asyncio.get_running_loop()
     sweep = Sweep(loop)
@@ -210,7 +225,7 @@ async def serve(
         read_large=read_large,
         exact=ExactCount(),
     )
-    server = Server(wiring, Memory(memory_bytes or USUAL_BYTES))
+    server = Server(wiring, Memory(memory_bytes or USUAL_BYTES), most_files)
     await server.listen(sockets)
     return server
 
