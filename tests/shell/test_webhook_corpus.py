@@ -10,8 +10,8 @@ import pytest
 from tests.corpus.admission.cases import CASES, Case
 from tests.shell.webhook_world import WebhookWorld
 
-from tidegate.cli import check_facts
-from tidegate.cli.check_sources import Source
+from tidegate.cli.checking import check_facts
+from tidegate.cli.checking.check_sources import Source
 from tidegate.core.admission import Facts
 
 

@@ -14,7 +14,7 @@ import click
 
 from tidegate import __version__
 from tidegate.cli import streams
-from tidegate.cli.denied import Denied
+from tidegate.cli.cluster.denied import Denied
 from tidegate.errors import Invalid, Refused, Wait
 
 _COMMANDS = {

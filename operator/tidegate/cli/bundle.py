@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 
 import click
 
-from tidegate.cli import access, bundle_gather
-from tidegate.cli.access import Access, access_options
-from tidegate.cli.confirming import waiting
-from tidegate.cli.denied import Denied
-from tidegate.cli.gate_reach import GateReach
-from tidegate.cli.lever_options import name_argument
+from tidegate.cli import bundle_gather
+from tidegate.cli.cluster import access
+from tidegate.cli.cluster.access import Access, access_options
+from tidegate.cli.cluster.denied import Denied
+from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.cli.levers.confirming import waiting
+from tidegate.cli.levers.lever_options import name_argument
 from tidegate.core.bundle.contents import Contents
 
 _PRIVATE = 0o600

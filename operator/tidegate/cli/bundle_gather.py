@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 
 from tidegate import __version__
-from tidegate.cli import access
-from tidegate.cli.access import Cluster, Document
-from tidegate.cli.denied import Denied
-from tidegate.cli.gate_reach import GateReach, GateSilent
+from tidegate.cli.cluster import access
+from tidegate.cli.cluster.access import Cluster, Document
+from tidegate.cli.cluster.denied import Denied
+from tidegate.cli.cluster.gate_reach import GateReach, GateSilent
 from tidegate.core import names
 from tidegate.core.bundle.contents import Contents
 from tidegate.errors import Invalid

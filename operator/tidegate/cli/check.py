@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from tidegate.cli import (
-    REFUSED,
-    WRONG_USAGE,
+from tidegate.cli import REFUSED, WRONG_USAGE, options
+from tidegate.cli.checking import (
     check_answer,
     check_facts,
     check_github,
@@ -17,13 +16,11 @@ from tidegate.cli import (
     check_sarif,
     check_sources,
     check_text,
-    documents,
-    files,
-    options,
 )
-from tidegate.cli.check_answer import Answer
-from tidegate.cli.check_facts import Texts
-from tidegate.cli.check_sources import Source, Sources
+from tidegate.cli.checking.check_answer import Answer
+from tidegate.cli.checking.check_facts import Texts
+from tidegate.cli.checking.check_sources import Source, Sources
+from tidegate.cli.inputs import documents, files
 from tidegate.core import model_config
 from tidegate.core.admission import Facts, Memo, paths, review
 from tidegate.core.nodes import Node, NodeClassSetting
@@ -110,7 +107,7 @@ def _world(
 ) -> tuple[list[Node] | None, Texts]:
     """Return the nodes, None where nothing says which, and what the cluster knows of configs."""
     if cluster:
-        from tidegate.cli import check_cluster
+        from tidegate.cli.checking import check_cluster
 
         read, texts = check_cluster.ask(context, _config_names(found.deployments))
         return check_nodes.read(read, classes), texts

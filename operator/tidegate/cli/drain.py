@@ -8,14 +8,16 @@ from typing import Any
 
 import click
 
-from tidegate.cli import access, completing, documents, drain_look, gate_metrics
-from tidegate.cli.access import Access, Cluster, access_options
-from tidegate.cli.confirming import Acting, waiting
-from tidegate.cli.denied import Denied
-from tidegate.cli.drain_look import Seated
-from tidegate.cli.gate_metrics import Readings
-from tidegate.cli.gate_reach import GateReach
-from tidegate.cli.lever_options import Duration, acting_options, name_argument
+from tidegate.cli.cluster import access, completing, gate_metrics
+from tidegate.cli.cluster.access import Access, Cluster, access_options
+from tidegate.cli.cluster.denied import Denied
+from tidegate.cli.cluster.gate_metrics import Readings
+from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.cli.inputs import documents
+from tidegate.cli.levers import drain_look
+from tidegate.cli.levers.confirming import Acting, waiting
+from tidegate.cli.levers.drain_look import Seated
+from tidegate.cli.levers.lever_options import Duration, acting_options, name_argument
 from tidegate.core.levers import load
 
 _LOOK_SECONDS = 1.0

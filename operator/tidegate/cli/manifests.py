@@ -28,7 +28,7 @@ def command(image: str, namespace: str, replicas: int) -> None:
 
     Example: tidegate manifests --image registry.example/tidegate:0.1.0 | kubectl apply -f -
     """
-    from tidegate.cli import documents
+    from tidegate.cli.inputs import documents
     from tidegate.shell import install
 
     documents.print_documents(install.manifests(image, namespace, replicas), "yaml")

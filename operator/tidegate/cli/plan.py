@@ -69,19 +69,19 @@ def command(
     )
     if batch_file is not None:
         _refuse_others(context, "--batch", {"batch_file"})
-        from tidegate.cli import plan_batch
+        from tidegate.cli.planning import plan_batch
 
         debug = bool(context.parent and context.parent.params.get("debug"))
         good = plan_batch.run(batch_file, debug)
     elif list_models:
         _refuse_others(context, "--models", {"list_models", "output"})
-        from tidegate.cli import plan_models
+        from tidegate.cli.planning import plan_models
 
         plan_models.show(output)
         good = True
     else:
-        from tidegate.cli import plan_subject
-        from tidegate.cli.model_files import ModelFiles
+        from tidegate.cli.inputs.model_files import ModelFiles
+        from tidegate.cli.planning import plan_subject
 
         subject = plan_subject.Subject(
             filename,

@@ -2,7 +2,8 @@
 
 import click
 
-from tidegate.cli import documents, options
+from tidegate.cli import options
+from tidegate.cli.inputs import documents
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
 from tidegate.core.render import render as rendering

@@ -11,11 +11,12 @@ from typing import Any
 
 import click
 
-from tidegate.cli import access, documents
-from tidegate.cli.access import Access, Cluster, Document, access_options
-from tidegate.cli.confirming import Acting
-from tidegate.cli.denied import Denied
-from tidegate.cli.lever_options import acting_options, name_argument
+from tidegate.cli.cluster import access
+from tidegate.cli.cluster.access import Access, Cluster, Document, access_options
+from tidegate.cli.cluster.denied import Denied
+from tidegate.cli.inputs import documents
+from tidegate.cli.levers.confirming import Acting
+from tidegate.cli.levers.lever_options import acting_options, name_argument
 from tidegate.core.levers.lever import FIELD_MANAGER
 
 _TRIES = 5

@@ -2,10 +2,10 @@
 
 import click
 
-from tidegate.cli import lever
-from tidegate.cli.access import Access, access_options
-from tidegate.cli.confirming import Acting
-from tidegate.cli.lever_options import Share, acting_options, lever_options, name_argument
+from tidegate.cli.cluster.access import Access, access_options
+from tidegate.cli.levers import lever
+from tidegate.cli.levers.confirming import Acting
+from tidegate.cli.levers.lever_options import Share, acting_options, lever_options, name_argument
 
 
 @click.command("shed", short_help="Turn a share of the requests away, for a while.")

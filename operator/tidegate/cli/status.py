@@ -5,11 +5,13 @@ from typing import Any
 
 import click
 
-from tidegate.cli import documents, status_read, status_sum, tables
-from tidegate.cli.access import Access, access_options
-from tidegate.cli.lever_options import form_option, name_argument
-from tidegate.cli.status_read import Found
-from tidegate.cli.status_sum import PodTotal
+from tidegate.cli.cluster import status_read, status_sum
+from tidegate.cli.cluster.access import Access, access_options
+from tidegate.cli.cluster.status_read import Found
+from tidegate.cli.cluster.status_sum import PodTotal
+from tidegate.cli.inputs import documents
+from tidegate.cli.levers.lever_options import form_option, name_argument
+from tidegate.cli.planning import tables
 
 NOT_WELL = 1
 _COLUMNS = (

@@ -5,11 +5,14 @@ from typing import Any, Protocol
 
 import click
 
-from tidegate.cli import access, completing, documents, streams, top_view
-from tidegate.cli.access import Access, Cluster, access_options
-from tidegate.cli.gate_reach import GateReach
-from tidegate.cli.lever_options import Duration, form_option
-from tidegate.cli.top_read import Fleet, Watched
+from tidegate.cli import streams
+from tidegate.cli.cluster import access, completing
+from tidegate.cli.cluster.access import Access, Cluster, access_options
+from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.cli.inputs import documents
+from tidegate.cli.levers.lever_options import Duration, form_option
+from tidegate.cli.screen import top_view
+from tidegate.cli.screen.top_read import Fleet, Watched
 
 ONCE_SECONDS = 3.0
 """Between the two reads of `--once`: rates need two."""
@@ -71,7 +74,7 @@ async def _once(where: Access, name: str | None) -> dict[str, Any]:
 
 
 async def _live(where: Access, name: str | None, interval: float) -> None:
-    from tidegate.cli import top_live
+    from tidegate.cli.screen import top_live
 
     async with access.connected(where) as cluster, GateReach(cluster) as reach:
         source = _source(cluster, reach, name)

@@ -14,8 +14,8 @@ from tests.flow.world import World
 
 from tidegate import cli
 from tidegate.api.reasons import Reason
-from tidegate.cli import check_facts
-from tidegate.cli.check_sources import Source
+from tidegate.cli.checking import check_facts
+from tidegate.cli.checking.check_sources import Source
 from tidegate.core.admission import Facts, review
 from tidegate.flow.ports import Ref, Settings
 

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.cli import cluster, gate_pages
 
 from tidegate import cli
-from tidegate.cli import drain, lever_look, lever_write, top
+from tidegate.cli import drain, top
+from tidegate.cli.levers import lever_look, lever_write
 
 _WITHOUT_CLUSTER = ("runbook",)
 SCRIPT = Path(__file__).parents[3] / "scripts" / "browser"

@@ -8,7 +8,7 @@ import yaml
 from tests.unit.cli.command import A100, EXAMPLES, H100, run
 
 from tidegate import cli
-from tidegate.cli import files
+from tidegate.cli.inputs import files
 
 EXAMPLE = EXAMPLES / "unified.yaml"
 SERVE = "vllm serve Qwen/Qwen3-8B --max-model-len 4096"
@@ -213,7 +213,7 @@ def test_a_bug_is_one_line_and_its_trace_is_there_with_debug(monkeypatch, call):
     def broken(path):
         raise KeyError("x")
 
-    monkeypatch.setattr("tidegate.cli.documents.deployments", broken)
+    monkeypatch.setattr("tidegate.cli.inputs.documents.deployments", broken)
     arguments = ["render", "-f", EXAMPLE, "--gpu", H100]
     told = "tidegate: a bug of Tidegate: KeyError: 'x'; run with --debug for the trace\n"
 

@@ -6,7 +6,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tidegate import cli
-from tidegate.cli import completing
+from tidegate.cli.cluster import completing
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.cli.command import run
 from tests.unit.core.batch.cases import CASE, FIELDS, changed, vectors
 
-from tidegate.cli import plan_batch
+from tidegate.cli.planning import plan_batch
 
 NOT_LOADED = ("pydantic", "kubernetes", "kopf", "rich", "jinja2", "yaml")
 

@@ -2,9 +2,10 @@
 
 import json
 
-from tidegate.cli import status, status_sum
-from tidegate.cli.status_read import Found
-from tidegate.cli.status_sum import GateAnswer
+from tidegate.cli import status
+from tidegate.cli.cluster import status_sum
+from tidegate.cli.cluster.status_read import Found
+from tidegate.cli.cluster.status_sum import GateAnswer
 
 
 def pod(name="a", **changes):

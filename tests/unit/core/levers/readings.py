@@ -1,6 +1,6 @@
 """Readings of a gate, as the tests want them."""
 
-from tidegate.cli import gate_metrics
+from tidegate.cli.cluster import gate_metrics
 from tidegate.core.levers.samples import Reading
 
 

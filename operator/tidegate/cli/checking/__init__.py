@@ -1,0 +1,1 @@
+"""What `tidegate check` reads, asks and prints."""

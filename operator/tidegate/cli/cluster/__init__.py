@@ -1,0 +1,1 @@
+"""How commands reach a cluster and its gates, and what they are told."""

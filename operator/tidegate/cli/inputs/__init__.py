@@ -1,0 +1,1 @@
+"""Files and documents that commands are given."""

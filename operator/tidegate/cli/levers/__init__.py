@@ -1,0 +1,1 @@
+"""The levers of whoever is on call: look, say what will happen, ask, write."""

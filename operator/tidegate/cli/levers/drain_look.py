@@ -1,0 +1,89 @@
+"""What is on a pod before it is drained, and what becomes of it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.cli.cluster import status_read, status_sum
+from tidegate.cli.cluster.access import Cluster, Document
+from tidegate.cli.cluster.denied import Denied
+from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.cli.cluster.status_sum import PodTotal
+from tidegate.core import names
+
+_DEFAULT_GRACE_SECONDS = 30
+"""Kubernetes' own terminationGracePeriodSeconds."""
+
+
+@dataclass(frozen=True)
+class Seated:
+    """A pod and what the gates have on it; `total` is None where no gate tells of it."""
+
+    pod: Document
+    total: PodTotal | None
+    others: Sequence[PodTotal]
+    """The pods of the same pool that requests can go to."""
+
+    @property
+    def pool(self) -> str:
+        """Its pool; `gate` for the pod of a gate."""
+        labels = self.pod["metadata"].get("labels") or {}
+        return str(labels.get(names.LABEL_POOL) or names.GATE)
+
+    def sentences(self) -> list[str]:
+        """Say what is on it, and where its next requests will go."""
+        grace = self.pod["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS)
+        return [_seats(self.total), *self._elsewhere(), f"What runs has {grace} s to end."]
+
+    def _elsewhere(self) -> list[str]:
+        if self.total is None:
+            return []
+        if not self.others:
+            return [
+                f"No other pod of pool {self.pool} serves: until a new one is ready, requests "
+                "wait in the gates' queue or are refused."
+            ]
+        room = sum(other.capacity_tokens - other.reserved_tokens for other in self.others)
+        count = f"{len(self.others)} other pod{'s' if len(self.others) > 1 else ''}"
+        return [f"{count} of pool {self.pool} have {room:,} KV tokens to give."]
+
+
+async def look(cluster: Cluster, reach: GateReach, name: str, pod_name: str) -> Seated:
+    """Read a pod of a deployment.
+
+    Raises:
+        Denied: It is not there, or of another deployment.
+    """
+    await cluster.deployment(name)
+    pods = await cluster.pods({names.LABEL_DEPLOYMENT: name})
+    pod = next((each for each in pods if each["metadata"]["name"] == pod_name), None)
+    if pod is None:
+        known = ", ".join(each["metadata"]["name"] for each in pods[:8]) or "none"
+        raise Denied(f"{name} has no pod {pod_name}; it has {known}")
+    total, others = await seats(cluster, reach, name, pod_name)
+    return Seated(pod, total, others)
+
+
+async def seats(
+    cluster: Cluster, reach: GateReach, name: str, pod_name: str
+) -> tuple[PodTotal | None, list[PodTotal]]:
+    """Return what the gates have on a pod, and the other pods of its pool that serve."""
+    gates = [str(gate["metadata"]["name"]) for gate in await cluster.gate_pods(name)]
+    answers = await asyncio.gather(*(status_read.ask_gate(reach, gate) for gate in gates))
+    totals = status_sum.pods(answers)
+    own = next((total for total in totals if total.name == pod_name), None)
+    others = [
+        total
+        for total in totals
+        if own is not None and total.pool == own.pool and total is not own and not total.states
+    ]
+    return own, others
+
+
+def _seats(total: PodTotal | None) -> str:
+    if total is None:
+        return "Requests on it now: unknown, no gate tells of it."
+    return (
+        f"Requests on it now: {total.requests}, with {total.reserved_tokens:,} of "
+        f"{total.capacity_tokens:,} KV tokens reserved."
+    )

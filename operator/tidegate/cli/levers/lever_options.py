@@ -1,0 +1,99 @@
+"""The arguments and options of the levers."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tidegate.api.quantities import parse_duration
+from tidegate.cli.cluster import completing
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType):
+    """A Go duration such as `30m`, more than 0s and at most 24h; as seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it."""
+        if isinstance(value, float):
+            return value
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(f"{value} {error}", param, ctx)
+        if seconds < 1:
+            self.fail(f"{value} is too short: at least 1s", param, ctx)
+        return seconds
+
+
+class Share(click.ParamType):
+    """A percentage, more than 0 and at most 100; `%` may follow."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it."""
+        try:
+            percent = float(str(value).removesuffix("%"))
+        except ValueError:
+            self.fail(f"{value} is no number; give a percentage such as 30", param, ctx)
+        if not 0 < percent <= 100:  # false for NaN, too
+            self.fail(
+                f"{value} must be more than 0 and at most 100; "
+                "tidegate open NAME lets go of a lever",
+                param,
+                ctx,
+            )
+        return percent
+
+
+def name_argument(command: _Command) -> _Command:
+    """Give a command NAME, a deployment of the namespace."""
+    return click.argument("name", shell_complete=completing.deployments)(command)
+
+
+def form_option(command: _Command) -> _Command:
+    """Give a command --output."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(["table", "json", "yaml"]),
+        default="table",
+        show_default=True,
+    )(command)
+
+
+def acting_options(command: _Command) -> _Command:
+    """Give a command --dry-run, --yes and --output."""
+    command = form_option(command)
+    command = click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
+    return click.option(
+        "--dry-run", is_flag=True, help="Have the API server check it, and change nothing."
+    )(command)
+
+
+def lever_options(command: _Command) -> _Command:
+    """Give a command --for and --reason, both needed."""
+    for option in (
+        click.option(
+            "--reason", required=True, help="Why, for those who come later; such as INC-1."
+        ),
+        click.option(
+            "--for",
+            "seconds",
+            type=Duration(),
+            required=True,
+            metavar="DURATION",
+            help="When it lapses, from now: 30m, 2h, at most 24h.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,1 @@
+"""What `tidegate plan` reads, varies and prints."""

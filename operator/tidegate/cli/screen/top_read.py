@@ -1,0 +1,129 @@
+"""What `tidegate top` shows, as one document, from what the gates counted lately."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegate.cli.cluster import gate_metrics, status_read, status_sum
+from tidegate.cli.cluster.access import Cluster, Document
+from tidegate.cli.cluster.gate_metrics import Readings
+from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.cli.cluster.status_sum import GateAnswer
+from tidegate.core.levers import load as loads
+from tidegate.core.levers.load import Load
+
+WINDOW_SECONDS = 30.0
+"""How far back rates and quantiles reach at most."""
+_MOST_DEPLOYMENTS = 50
+
+
+class Watched:
+    """One deployment: what its gates counted lately."""
+
+    def __init__(self, cluster: Cluster, reach: GateReach, name: str) -> None:
+        self._cluster = cluster
+        self._reach = reach
+        self._name = name
+        self._readings: deque[Readings] = deque()
+
+    async def read(self) -> dict[str, Any]:
+        """Read everything once, and return the document.
+
+        Raises:
+            Denied: The deployment is not there, or the user may not read it.
+            Invalid: The cluster does not answer.
+        """
+        resource = await self._cluster.deployment(self._name)
+        pods = [str(pod["metadata"]["name"]) for pod in await self._cluster.gate_pods(self._name)]
+        readings, answers = await asyncio.gather(
+            gate_metrics.read(self._reach, pods),
+            asyncio.gather(*(status_read.ask_gate(self._reach, pod) for pod in pods)),
+        )
+        self._keep(readings)
+        return document(resource, answers, loads.load(self._readings[0], readings))
+
+    def _keep(self, readings: Readings) -> None:
+        self._readings.append(readings)
+        newest = max((each.at for each in readings.values()), default=None)
+        while newest is not None and len(self._readings) > 2:
+            began = max((each.at for each in self._readings[1].values()), default=newest)
+            if newest - began < WINDOW_SECONDS:
+                return
+            self._readings.popleft()
+
+
+class Fleet:
+    """Every deployment of a namespace."""
+
+    def __init__(self, cluster: Cluster, reach: GateReach) -> None:
+        self._cluster = cluster
+        self._reach = reach
+        self._watched: dict[str, Watched] = {}
+
+    async def read(self) -> dict[str, Any]:
+        """Read every deployment once, and return the documents."""
+        found = await self._cluster.deployments()
+        names = sorted(str(each["metadata"]["name"]) for each in found)[:_MOST_DEPLOYMENTS]
+        self._watched = {
+            name: self._watched.get(name) or Watched(self._cluster, self._reach, name)
+            for name in names
+        }
+        items = await asyncio.gather(*(each.read() for each in self._watched.values()))
+        return {
+            "namespace": self._cluster.namespace,
+            "items": items,
+            "notShown": len(found) - len(names),
+        }
+
+
+def document(resource: Document, gates: Sequence[GateAnswer], load: Load) -> dict[str, Any]:
+    """Return one deployment as `--output json` shows it; null is what is not known."""
+    metadata, status = resource["metadata"], resource.get("status") or {}
+    ready: Mapping[str, str] = next(
+        (c for c in status.get("conditions") or () if c["type"] == "Ready"), {}
+    )
+    overload = status.get("overload") or {}
+    used = load.used
+    return {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "ready": ready.get("status", "Unknown"),
+        "reason": ready.get("reason", ""),
+        "gates": {
+            "total": len(gates),
+            "answering": sum(gate.told is not None for gate in gates),
+        },
+        "perSecond": {
+            "asked": load.asked,
+            "finished": None if load.asked is None else load.finished,
+            "shifted": None if load.asked is None else load.shifted,
+            "refused": dict(load.refused),
+            "failed": dict(load.failed),
+            "outputTokens": load.output_tokens,
+        },
+        "ttftSeconds": dict(zip(("p50", "p95"), load.ttft_seconds, strict=True)),
+        "timePerOutputTokenSeconds": dict(zip(("p50", "p95"), load.tpot_seconds, strict=True)),
+        "kvUsed": used,
+        "queuedByClass": {str(number): count for number, count in load.queued.items()},
+        "shedPercent": load.shed_percent,
+        "shiftPercent": load.shift_percent,
+        "overload": {
+            "state": overload.get("state"),
+            "message": overload.get("message"),
+            "override": overload.get("override")
+            or ((resource["spec"].get("overload") or {}).get("override")),
+        },
+        "pools": _pools(gates),
+    }
+
+
+def _pools(gates: Sequence[GateAnswer]) -> list[dict[str, Any]]:
+    pools: dict[str, list[dict[str, Any]]] = {}
+    for total in status_sum.pods(gates):
+        pools.setdefault(total.pool, []).append(total.document())
+    order = {"unified": 0, "prefill": 1, "decode": 2}
+    return [
+        {"name": name, "pods": pods}
+        for name, pods in sorted(pools.items(), key=lambda item: order.get(item[0], 3))
+    ]
