@@ -19,6 +19,8 @@ _RESTARTS_PER_REQUEST = 1 / 10_000
 """Restarts of engines that are no surprise: about one in three hours at one request a second."""
 
 _CLUSTERED_REQUESTS = 100.0
+_IN_CLUSTERS = frozenset({Metric.PREEMPTIONS, Metric.REFUSALS})
+"""What a full cache or queue does to many at once, whether or not the first intervals show it."""
 _GROSS = 3.0
 """How many times as often events must be the canary's for clusters to be no explanation."""
 
@@ -92,9 +94,9 @@ def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comp
         canary=1 - canary.value,
         baseline=1 - baseline.value,
         samples=total.canary_requests,
-        log_winnings=_winnings_of_share(tallies, betting.most_of_one(error_rate)),
+        log_winnings=_winnings_of_share(Metric.SURVIVAL, tallies, error_rate),
         is_beyond_half=canary.value - baseline.value > margin / 2,
-        is_ruled_out=is_safe and _is_ruled_out(tallies, canary, baseline, margin),
+        is_ruled_out=is_safe and _is_ruled_out(Metric.SURVIVAL, tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and tells and 1 - canary.value < absolute,
     )
 
@@ -113,7 +115,7 @@ def _events(
         samples=total.canary_requests,
         log_winnings=_winnings(metric, tallies, error_rate),
         is_beyond_half=_is_above(canary.value, baseline.value + margin / 2, total.canary),
-        is_ruled_out=_is_ruled_out(tallies, canary, baseline, margin),
+        is_ruled_out=_is_ruled_out(metric, tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and canary.value > absolute >= baseline.value,
     )
 
@@ -124,18 +126,18 @@ def _winnings(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> fl
     Engines that are well hardly ever restart: that is known beforehand, so restarts are held
     against this rate (or the baseline's, if higher) and not only against the other side.
     """
-    most = betting.most_of_one(error_rate)
     if metric is not Metric.RESTARTS:
-        return _winnings_of_share(tallies, most)
-    total = _total(tallies)
+        return _winnings_of_share(metric, tallies, error_rate)
+    total, most = _total(tallies), betting.most_of_one(error_rate)
     seen = total.baseline / total.baseline_requests if total.baseline_requests > 0 else 0.0
     return betting.of_rate(tallies, max(_RESTARTS_PER_REQUEST, seen), most)
 
 
-def _winnings_of_share(tallies: Sequence[Tally], most: float) -> float:
+def _winnings_of_share(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> float:
     """Return the same for what has no rate that is known beforehand."""
+    most = betting.most_of_one(error_rate)
     won = betting.of_counts(tallies, most)
-    if not clusters.are_likely(tallies):
+    if not _come_in_clusters(metric, tallies):
         return won
     found = clusters.compare(tallies, 1.0)
     if found is None:
@@ -144,13 +146,21 @@ def _winnings_of_share(tallies: Sequence[Tally], most: float) -> float:
     return min(won, max(drift, betting.of_gross(tallies, _GROSS, most)))
 
 
+def _come_in_clusters(metric: Metric, tallies: Sequence[Tally]) -> bool:
+    return metric in _IN_CLUSTERS or clusters.are_likely(tallies)
+
+
 def _is_ruled_out(
-    tallies: Sequence[Tally], canary: limits.Range, baseline: limits.Range, margin: float
+    metric: Metric,
+    tallies: Sequence[Tally],
+    canary: limits.Range,
+    baseline: limits.Range,
+    margin: float,
 ) -> bool:
     """Return whether it is sure that the canary's rate is not higher by the margin or more."""
     if limits.highest_difference(canary, baseline) >= margin:
         return False
-    if math.isinf(margin) or baseline.value <= 0 or not clusters.are_likely(tallies):
+    if math.isinf(margin) or baseline.value <= 0 or not _come_in_clusters(metric, tallies):
         return True
     found = clusters.compare(tallies, 1 + margin / baseline.value)
     return found is not None and found.z <= -limits.CERTAIN
