@@ -102,27 +102,28 @@ def scene() -> Iterator[Scene]:
         line = f'vllm:kv_cache_usage_perc{{model_name="m",engine="0"}} 0.5 {milliseconds}\n'
         expositions[name] = Exposition(line)
     expositions["gate"] = Exposition(gate())
+    expositions["unasked-gate"] = Exposition(
+        "".join(line for line in gate().splitlines(True) if "_total{" not in line)
+    )
     for exposition in expositions.values():
         exposition.__enter__()
     targets = [
-        target(name, exposition) for name, exposition in expositions.items() if name != "gate"
+        target(name, exposition)
+        for name, exposition in expositions.items()
+        if name not in ("gate", "unasked-gate")
     ]
     for name in ("twice", "twice"):  # two scrape jobs' worth of targets for one pod
         targets.append(target(name, expositions["honest"], instance=f"i{len(targets)}"))
     targets.append(target("two-pods", expositions["honest"], pod="p1", instance="a"))
     targets.append(target("two-pods", expositions["older"], pod="p2", instance="b"))
     targets.append(Target("tidegate-engines", expositions["honest"].port, {"pod": "unlabelled"}))
-    targets.append(
-        Target(
-            "tidegate-gates",
-            expositions["gate"].port,
-            {"namespace": "default", "llmdeployment": "honest"},
-        )
-    )
+    for gate_name, name in (("gate", "honest"), ("unasked-gate", "older")):
+        labels = {"namespace": "default", "llmdeployment": name}
+        targets.append(Target("tidegate-gates", expositions[gate_name].port, labels))
     try:
         with PrometheusServer(targets, SCRAPE_SECONDS) as server:
-            server.wait_for_series('up{job="tidegate-engines"} == 1', len(targets) - 1)
-            server.wait_for_series('up{job="tidegate-gates"} == 1')
+            server.wait_for_series('up{job="tidegate-engines"} == 1', len(targets) - 2)
+            server.wait_for_series('up{job="tidegate-gates"} == 1', 2)
             for number in range(2, 5):  # counters grow: rates need two scrapes
                 for name in ("honest", "no-gate"):
                     expositions[name].text = engine(0.5, number=number)
@@ -165,6 +166,13 @@ async def test_the_load_of_its_gates_is_known(scene):
     assert load.requests_per_second == pytest.approx(2 * load.admitted_per_second)
     assert load.requests_per_second > 0
     assert load == Load(load.requests_per_second, load.admitted_per_second, 500, 1000)
+
+
+async def test_of_a_gate_that_was_asked_by_nobody_it_is_known_that_it_has_room(scene):
+    """A counter has no series before the first request: that is none, and no gap in the data."""
+    await scene.signals()
+
+    assert scene.loads[Ref("default", "older")] == Load(0, 0, 500, 1000)
 
 
 async def test_the_pods_that_were_seen_are_known(scene):

@@ -127,9 +127,10 @@ def _load(window: int) -> str:
     requests = f'tidegate_gate_requests_total{{job="{GATES_JOB}", outcome!="answered"}}'
     admitted = _gates("tidegate_gate_admitted_total")
     reserved = _gates("tidegate_gate_tokens_reserved")
+    none = f"0 * sum by ({_DEPLOYMENT}) ({reserved})"  # gates that tell, and were asked by nobody
     return _figures(
-        requests=f"sum by ({_DEPLOYMENT}) (rate({requests}[{window}s]))",
-        admitted=f"sum by ({_DEPLOYMENT}) (rate({admitted}[{window}s]))",
+        requests=f"sum by ({_DEPLOYMENT}) (rate({requests}[{window}s])) or {none}",
+        admitted=f"sum by ({_DEPLOYMENT}) (rate({admitted}[{window}s])) or {none}",
         reserved=f"sum by ({_POOL}) ({reserved})",
         capacity=f"sum by ({_POOL}) ({_gates('tidegate_gate_tokens_capacity')})",
         at=f"min by ({_DEPLOYMENT}) (timestamp({reserved}))",
