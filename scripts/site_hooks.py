@@ -1,7 +1,8 @@
 """What the site does with the pages beyond MkDocs: folders in the navigation, links to the code.
 
 Pages are written for whoever reads them in a checkout, where a link may lead to any file of it. The
-site has a copy of each file that is linked from outside of `docs/`, under `source/`.
+site has a copy of each file outside of `docs/` that is linked, under `source/`. Alerts link to
+runbooks by the names of their files, so these lead to the pages.
 """
 
 import posixpath
@@ -14,6 +15,11 @@ from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"(?<=\]\()(?:\.\./)+[^)#\s]+")
 _SOURCE = "source"
+_RUNBOOKS = "runbooks"
+_LEAD = (
+    '<!doctype html><title>{name}</title><meta http-equiv="refresh" content="0; url=../{name}/">'
+    '<a href="../{name}/">{name}</a>\n'
+)
 _AS_TEXT = {".py", ".yml", ".yaml"}
 """Suffixes of files that a browser would save, and not show, under their own names."""
 
@@ -58,6 +64,14 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return posixpath.relpath(_copy_of(linked), posixpath.dirname(here))
 
     return _LINK.sub(led, markdown)
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Have the name of a runbook's file lead to its page: it is what alerts link to."""
+    for page in sorted((Path(config.docs_dir) / _RUNBOOKS).glob("*.md")):
+        folder = Path(config.site_dir) / _RUNBOOKS / page.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "index.html").write_text(_LEAD.format(name=page.stem), encoding="utf-8")
 
 
 def _outside(page: str, link: str) -> str | None:
