@@ -97,7 +97,7 @@ def _show_verdicts(found: Sequence[Verdict], output: str) -> None:
     if output != "table":
         documents.print_documents([verdict.wire(one) for one in found], output)
         return
-    from tidegate.cli import tables  # rich is imported only where a table is printed
+    from tidegate.cli.planning import tables  # rich is imported only where a table is printed
 
     for one in found:
         tables.print_verdict(one)
