@@ -54,7 +54,10 @@ def lever(by: OverrideSpec, shares: Shares, to: str, why_not: str) -> str:
 
 def unknown(pressure: Pressure) -> str:
     """Say what is not known, and why."""
-    said = [f"{signal} of pool {pool}: {why.message}" for (pool, signal), why in pressure.unknown]
+    said = []
+    for (pool, signal), why in pressure.unknown:
+        what = f"{signal} of pool {pool}: "
+        said.append(what + why.message.removeprefix(what))
     return "; ".join(said) or "nothing is known of any pool"
 
 

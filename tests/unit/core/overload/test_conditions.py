@@ -5,6 +5,7 @@ import pytest
 from tidegate.api.conditions import Condition
 from tidegate.api.reasons import Reason
 from tidegate.core.overload import conditions
+from tidegate.core.overload.complete import complete
 from tidegate.core.overload.decision import Decision
 from tidegate.core.overload.signal import Sample, Unknown
 
@@ -70,6 +71,15 @@ def test_metrics_available_says_what_is_not_known_and_what_holds_then(
 
     assert (verdict.status, verdict.reason) == (status, reason)
     assert says in verdict.message
+
+
+def test_what_is_missing_is_named_once():
+    signals = complete(None, ["unified"], None)
+
+    verdict = conditions.metrics_available(spec(), signals, None)
+
+    assert verdict.message.count("kvUsage") == 1
+    assert "kvUsage of pool unified: Prometheus has no series of it" in verdict.message
 
 
 def test_an_age_that_grows_is_no_news():
