@@ -31,7 +31,9 @@ from bench import figures
 HERE = Path(__file__).parent / "gate_load"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tidegate" / "bench"
 ROUTER = CACHE / "vllm-router" / "bin" / "vllm-router"
-START_SECONDS = 30.0
+START_SECONDS = 120.0
+"""On a busy machine a Python process takes half a minute until it serves."""
+FIRST_ANSWER_SECONDS = 10.0
 TICKS = os.sysconf("SC_CLK_TCK")
 ENDLESS = 10_000_000
 
@@ -273,7 +275,7 @@ def answers(port: int) -> bool:
     url = f"http://127.0.0.1:{port}/v1/completions"
     request = urllib.request.Request(url, body, {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=1) as answer:
+        with urllib.request.urlopen(request, timeout=FIRST_ANSWER_SECONDS) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
