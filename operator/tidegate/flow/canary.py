@@ -10,15 +10,13 @@ from typing import Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_status import RolloutStatus
-from tidegate.core.analysis.evidence import Look as Stretch
-from tidegate.core.analysis.judge import judge
-from tidegate.core.canary import bounds, pods, policy, record, shares, steps, targets, tell, timing
+from tidegate.core.canary import pods, policy, record, shares, steps, targets, tell, timing
 from tidegate.core.canary.advance import advance
 from tidegate.core.canary.rollout import Rollout
-from tidegate.core.canary.seen import Look, Seen
+from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
 from tidegate.core.rollout.slices import PoolLimits, Slice, limits
-from tidegate.flow import failing, slices
+from tidegate.flow import failing, looking, slices
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import KeptRollout, Memory, version_of
 from tidegate.flow.ports import (
@@ -26,8 +24,6 @@ from tidegate.flow.ports import (
     Cluster,
     Document,
     Evidences,
-    ReadFailed,
-    Ref,
     WriteFailed,
 )
 
@@ -135,8 +131,11 @@ async def take_turn(
     )
     seen = await _with_trouble(stored, seen, snapshot, found, cluster, clock, memory)
     state = record.rounded(advance(stored, seen), seen.policy)
+    looking.note_ends(snapshot, state, seen.now, memory)
     if steps.wants_look(state, seen):
-        seen = replace(seen, look=await _look(snapshot.ref, spec, state, seen, evidences))
+        seen = replace(
+            seen, look=await looking.look(snapshot.ref, spec, state, seen, evidences, memory)
+        )
         state = record.rounded(advance(state, seen), seen.policy)
     document = await _store(stored, state, seen, snapshot, cluster, memory)
     said = tell.transition(stored, state, seen.policy)
@@ -190,28 +189,6 @@ async def _with_trouble(
     lacks = any(canary.asked.get(pool, 0) < count for pool, count in wanted.items())
     refused = any(of.refused for of in found if of.revision == state.canary)
     return replace(seen, trouble=cause.message if cause else "", is_blocked=lacks or refused)
-
-
-async def _look(
-    ref: Ref, spec: LLMDeploymentSpec, state: State, seen: Seen, evidences: Evidences | None
-) -> Look:
-    """Ask for the evidence and judge it; an answer that does not come is a look all the same."""
-    if evidences is None:
-        return Look(None, trouble="no Prometheus: set prometheus.url of the operator's settings")
-    assert state.canary is not None, "only a canary is looked at"
-    since = steps.warm_at(state, seen)
-    try:
-        sides = await evidences.of(ref, state.canary, state.stable, since, seen.now)
-    except ReadFailed as error:
-        return Look(None, trouble=str(error))
-    known = [one.requests for one in sides.canary if one.requests is not None]
-    if not known:
-        return Look(None)
-    rules = {
-        metric: rule for metric, rule in bounds.rules(spec).items() if metric in evidences.metrics
-    }
-    judgement = judge(rules, sides.canary, sides.baseline, Stretch(state.stretch))
-    return Look(sum(known), judgement)
 
 
 async def _store(

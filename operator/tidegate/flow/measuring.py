@@ -57,7 +57,19 @@ async def drifts(
         learnt = _learnt(entry, heard.reading, pod, spec, clock.now())
         await keeping.keep(snapshot.ref.namespace, learnt, heard, cluster, clock, memory)
         found.append(drift.of(entry, heard.reading))
-    return tuple(each for each in found if each is not None)
+    told = tuple(each for each in found if each is not None)
+    _remember(snapshot, plan.revision, told, memory)
+    return told
+
+
+def _remember(snapshot: Snapshot, revision: str, told: Sequence[Drift], memory: Memory) -> None:
+    """Keep how far a revision is off, for the day when it is what a canary is compared with."""
+    if not told:
+        return
+    there = {slices.revision_of(of) for of in snapshot.slices}
+    before = memory.kv_drifts.get(snapshot.ref, {})
+    kept = {name: percent for name, percent in before.items() if name in there}
+    memory.kv_drifts[snapshot.ref] = {**kept, revision: min(drift.percent for drift in told)}
 
 
 def _ready_by_slice(snapshot: Snapshot) -> dict[SliceKey, list[Document]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
+from tidegate.core.canary.ends import Ends
 from tidegate.core.canary.state import State
 from tidegate.core.causes import Cause
 from tidegate.core.checks import Verdict
@@ -134,7 +135,8 @@ class Memory:
     nothing to write. `waiting` names the slices whose newer rendering waited when a pass last
     rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by
     namespace; `consulted` has the identity for which that was last asked for. `rollouts` is what
-    was written of rollouts, which caches may not show yet. `logs_at` is when
+    was written of rollouts, which caches may not show yet; `ends` has the engines of a rollout that
+    ended, `kv_drifts` by revision how many percent the KV was off its plan. `logs_at` is when
     logs may be fetched again after one could not be (monotonic), `told` what was told in vain,
     `overload` what the slow loop came to.
     """
@@ -154,6 +156,8 @@ class Memory:
     kept: dict[str, Kept] = field(default_factory=dict)
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
     rollouts: dict[Ref, KeptRollout] = field(default_factory=dict)
+    ends: dict[Ref, Ends] = field(default_factory=dict)
+    kv_drifts: dict[Ref, dict[str, float]] = field(default_factory=dict)
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     logs_at: dict[Ref, float] = field(default_factory=dict)
     told: dict[Ref, Told] = field(default_factory=dict)
@@ -173,6 +177,8 @@ class Memory:
             self.pairs,
             self.consulted,
             self.rollouts,
+            self.ends,
+            self.kv_drifts,
             self.logs_at,
             self.told,
         ):

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter
 
-from tidegate.api.reasons import Reason
 from tidegate.core import causes
 from tidegate.core.causes import Cause, containers
 from tidegate.core.names import LABEL_POOL, LABEL_REVISION
@@ -52,7 +51,9 @@ class RestartMetrics:
             if more > 0:
                 cause = known.get(causes.log_key(pod)) or causes.of_pod(pod)
                 place = (labels[LABEL_POOL], labels.get(LABEL_REVISION, ""))
-                self._counter.labels(*_place(ref), *place, _reason(cause, engine)).inc(more)
+                self._counter.labels(*_place(ref), *place, causes.of_restart(cause, engine)).inc(
+                    more
+                )
         self._seen[ref] = now
 
     def forget(self, ref: Ref) -> None:
@@ -64,12 +65,3 @@ class RestartMetrics:
 def _place(ref: Ref) -> tuple[str, str]:
     """Return the values of the labels that name a deployment."""
     return ref.namespace, ref.name
-
-
-def _reason(cause: Cause | None, engine: containers.Engine) -> Reason:
-    """Return the cause of a restart; of an engine that serves again only its end is known."""
-    if cause is not None:
-        return cause.reason
-    end = engine.last_end
-    killed = end is not None and end.reason == "OOMKilled"
-    return Reason.OUT_OF_MEMORY_KILLED if killed else Reason.ENGINE_CRASHED

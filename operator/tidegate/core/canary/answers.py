@@ -73,6 +73,7 @@ def _interval(own: Mapping[Family, list[Series]], end: float, seconds: int) -> E
     outcomes = _by_label(own.get("requests", []), "outcome", at)
     prefix = _by_label(own.get("prefix", []), "stat", at)
     preempted = _by_label(own.get("preemptions", []), "revision", at)
+    memory = _by_label(own.get("memory", []), "revision", at)
     return Evidence(
         at=at - seconds,
         seconds=float(seconds),
@@ -85,6 +86,7 @@ def _interval(own: Mapping[Family, list[Series]], end: float, seconds: int) -> E
         preemptions=sum(preempted.values()) if preempted else None,
         prefix_hit_tokens=prefix.get("hits"),
         prefix_query_tokens=prefix.get("queries"),
+        memory_bytes=max(memory.values()) if memory else None,
     )
 
 

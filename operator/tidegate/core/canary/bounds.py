@@ -1,12 +1,20 @@
 """The rules that a canary is judged by: margins from the spec's bounds, limits from its SLO."""
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.core.analysis.evidence import Bound, Metric, Rules
+from tidegate.core.analysis.evidence import Bound, Evidence, Metric, Rules
 from tidegate.core.analysis.rules import DEFAULTS
 
 _PERCENT = 100.0
+_IF_KNOWN: Mapping[Metric, Callable[[Evidence], bool]] = {
+    Metric.KV_DRIFT: lambda evidence: evidence.kv_drift_percent is not None,
+    Metric.MEMORY_GROWTH: lambda evidence: evidence.memory_bytes is not None,
+}
+"""What not every engine tells: without it a canary is judged by the other metrics."""
+OWN_METRICS = frozenset({Metric.RESTARTS, Metric.KV_DRIFT})
+"""What the operator knows by itself, of the pods and of what engines told it."""
 
 
 def rules(spec: LLMDeploymentSpec) -> Rules:
@@ -34,6 +42,22 @@ def rules(spec: LLMDeploymentSpec) -> Rules:
         )
         for metric, rule in DEFAULTS.items()
     }
+
+
+def judged(
+    of: Rules,
+    told: Collection[Metric],
+    canary: Sequence[Evidence],
+    baseline: Sequence[Evidence],
+) -> Rules:
+    """Return the rules of what can be known here; `told` are the metrics that Prometheus has."""
+    unknown = {
+        metric
+        for metric, is_known in _IF_KNOWN.items()
+        if not any(map(is_known, canary)) or not any(map(is_known, baseline))
+    }
+    judged = {*told, *OWN_METRICS} - unknown
+    return {metric: rule for metric, rule in of.items() if metric in judged}
 
 
 def _samples(metric: Metric, default: int, said: int | None) -> int:

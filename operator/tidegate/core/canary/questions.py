@@ -12,7 +12,7 @@ from tidegate.core.analysis import timeline
 from tidegate.core.analysis.evidence import Metric
 from tidegate.core.overload.queries import ENGINES_JOB, GATES_JOB
 
-Family = Literal["requests", "ttft", "tpot", "preemptions", "prefix"]
+Family = Literal["requests", "ttft", "tpot", "preemptions", "prefix", "memory"]
 
 METRICS = frozenset(
     {
@@ -23,10 +23,10 @@ METRICS = frozenset(
         Metric.SURVIVAL,
         Metric.PREEMPTIONS,
         Metric.PREFIX_HIT_RATE,
+        Metric.MEMORY_GROWTH,
     }
 )
-"""What gates and engines tell by revision. Refusals come before a revision is chosen, and the
-memory of pods is no metric of theirs."""
+"""What gates and engines tell by revision. Refusals come before a revision is chosen."""
 
 _SCRAPES_IN_AN_INTERVAL = 4
 """An increase needs two samples: four scrapes bear the loss of one, and a late one."""
@@ -85,6 +85,10 @@ def of(
             "prefix",
             f"{_part('hits', _sum('revision', 'vllm:prefix_cache_hits_total', engines))} or "
             f"{_part('queries', _sum('revision', 'vllm:prefix_cache_queries_total', engines))}",
+        ),
+        Question(
+            "memory",
+            f"max by (revision) (max_over_time(process_resident_memory_bytes{engines}))",
         ),
     )
 

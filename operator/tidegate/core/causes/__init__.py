@@ -13,6 +13,7 @@ from tidegate.core.causes.read import (
     needs_log,
     of_deployment,
     of_pod,
+    of_restart,
 )
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "needs_log",
     "of_deployment",
     "of_pod",
+    "of_restart",
     "worst",
 ]

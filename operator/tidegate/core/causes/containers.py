@@ -10,12 +10,16 @@ from tidegate.core.names import ENGINE_CONTAINER
 
 @dataclass(frozen=True)
 class Termination:
-    """One end of the container. `seconds` is how long it ran, None where that is not told."""
+    """One end of the container; None where a time is not told.
+
+    `seconds` is how long it ran, `finished_at` is in seconds since 1970.
+    """
 
     exit_code: int
     reason: str
     container_id: str
     seconds: float | None
+    finished_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def _termination(state: Mapping[str, Any] | None) -> Termination | None:
         reason=state.get("reason") or "",
         container_id=state.get("containerID") or "",
         seconds=(finished - started).total_seconds() if started and finished else None,
+        finished_at=finished.timestamp() if finished else None,
     )
 
 

@@ -123,3 +123,12 @@ def _unplaced(status: Mapping[str, Any]) -> tuple[Reason, str] | None:
                 f"no node can take it: {unschedulable.explain(condition.get('message', ''))}",
             )
     return None
+
+
+def of_restart(cause: Cause | None, engine: containers.Engine) -> Reason:
+    """Return the cause of a restart; of an engine that serves again only its end is known."""
+    if cause is not None:
+        return cause.reason
+    end = engine.last_end
+    killed = end is not None and end.reason == "OOMKilled"
+    return Reason.OUT_OF_MEMORY_KILLED if killed else Reason.ENGINE_CRASHED

@@ -1,0 +1,62 @@
+"""A look at a canary: what Prometheus tells and what the operator saw itself, put to the judge."""
+
+from dataclasses import replace
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.core.analysis.evidence import Evidence
+from tidegate.core.analysis.evidence import Look as Stretch
+from tidegate.core.analysis.judge import judge
+from tidegate.core.canary import bounds, ends, steps
+from tidegate.core.canary.seen import Look, Seen
+from tidegate.core.canary.state import Phase, State
+from tidegate.flow.gather import Snapshot
+from tidegate.flow.memory import Memory
+from tidegate.flow.ports import Evidences, ReadFailed, Ref, Sides
+
+
+def note_ends(snapshot: Snapshot, state: State, now: float, memory: Memory) -> None:
+    """Remember the engines that ended by themselves, for as long as a canary is judged."""
+    if state.phase is not Phase.CANARY or state.canary is None:
+        memory.ends.pop(snapshot.ref, None)
+        return
+    before = memory.ends.get(snapshot.ref, {})
+    known = memory.causes.get(snapshot.ref, {})
+    revisions = frozenset({state.canary, state.stable})
+    memory.ends[snapshot.ref] = ends.seen(before, snapshot.pods, known, now, revisions)
+
+
+async def look(
+    ref: Ref,
+    spec: LLMDeploymentSpec,
+    state: State,
+    seen: Seen,
+    evidences: Evidences | None,
+    memory: Memory,
+) -> Look:
+    """Ask for the evidence and judge it; an answer that does not come is a look all the same."""
+    if evidences is None:
+        return Look(None, trouble="no Prometheus: set prometheus.url of the operator's settings")
+    assert state.canary is not None, "only a canary is looked at"
+    since = steps.warm_at(state, seen)
+    try:
+        told = await evidences.of(ref, state.canary, state.stable, since, seen.now)
+    except ReadFailed as error:
+        return Look(None, trouble=str(error))
+    sides = _with_own(told, ref, state.canary, state.stable, memory)
+    known = [one.requests for one in sides.canary if one.requests is not None]
+    if not known:
+        return Look(None)
+    rules = bounds.judged(bounds.rules(spec), evidences.metrics, sides.canary, sides.baseline)
+    judgement = judge(rules, sides.canary, sides.baseline, Stretch(state.stretch))
+    return Look(sum(known), judgement)
+
+
+def _with_own(told: Sides, ref: Ref, canary: str, stable: str, memory: Memory) -> Sides:
+    """Return the evidence with what this process saw of pods, and heard of engines."""
+
+    def whole(side: tuple[Evidence, ...], revision: str) -> tuple[Evidence, ...]:
+        drift = memory.kv_drifts.get(ref, {}).get(revision)
+        counted = ends.with_restarts(side, memory.ends.get(ref, {}), revision)
+        return tuple(replace(one, kv_drift_percent=drift) for one in counted)
+
+    return Sides(whole(told.canary, canary), whole(told.baseline, stable))
