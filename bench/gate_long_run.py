@@ -10,6 +10,7 @@ it was asked, so that nothing is forgotten either; its bugs and its memory are s
 import argparse
 import json
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ ROUND_SECONDS = 5
 STREAM_SECONDS = 30
 CHUNKS_PER_SECOND = 0.5
 SETTLE_SECONDS = 30.0
+FILES_LEFT = 1000
+"""Open files that are not asked for: the gate keeps some for itself, and refuses before that."""
 MOST_GROWTH_MIB = 16.0
 """Memory that a hundred thousand requests may leave behind: fragments, and what was learned."""
 
@@ -79,7 +82,7 @@ def main() -> int:
         with gate(place, per_second=0.0) as one:
             is_good = requests(one, place, options.requests)
         with gate(place, CHUNKS_PER_SECOND) as one:
-            is_good &= streams(one, place, options.streams)
+            is_good &= streams(one, place, within_open_files(options.streams))
     print(figures.load())
     return 0 if is_good else 1
 
@@ -136,6 +139,15 @@ def streams(one: Gate, place: Path, count: int) -> bool:
         f" {told['failures']} failed, {busy_mib:.0f} MiB (idle {idle_mib:.0f})"
     )
     return is_as_new(one) and most == count and not told["failures"]
+
+
+def within_open_files(wanted: int) -> int:
+    """Return as many streams as a gate has files for here, at two connections each."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, (hard - FILES_LEFT) // 2)
+    if most < wanted:
+        print(f"{most:,} streams instead of {wanted:,}: {hard:,} files may be open (`ulimit -n`)")
+    return most
 
 
 def vanish(one: Gate, place: Path) -> None:
