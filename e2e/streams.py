@@ -1,7 +1,12 @@
-"""Clients who stream by the official SDK, at a steady rate, and what became of each of them."""
+"""Clients who stream by the official SDK, at a steady rate, and what became of each of them.
 
+`python -m e2e.streams URL --per-second 8` streams until it is interrupted, and says so.
+"""
+
+import argparse
 import asyncio
 import itertools
+import signal
 import threading
 import time
 from collections import Counter
@@ -113,3 +118,25 @@ class Streams:
         except openai.OpenAIError as error:
             fault = repr(error)
         self.done.append(Stream(begun, revision, tokens, ended, fault))
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description="Stream from a gate until SIGINT or SIGTERM.")
+    parser.add_argument("url")
+    parser.add_argument("--per-second", type=float, default=8.0)
+    asked = parser.parse_args()
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with Streams(asked.url, asked.per_second) as streams:
+        over.wait()
+    lost = streams.lost()
+    print(f"{len(streams.done)} streams, {lost.total()} of them lost")
+    for revision, count in Counter(one.revision for one in streams.done).most_common():
+        print(f"  {count} by revision {revision or 'unknown'}")
+    for fault, count in lost.most_common():
+        print(f"  lost: {count} times {fault}")
+
+
+if __name__ == "__main__":
+    _main()
