@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from . import certificates, host
+from . import audit, certificates, host
 from .processes import Process
 from .settings import API_PORT, Settings
 
@@ -28,6 +28,8 @@ def prepare(settings: Settings) -> None:
     ):
         certificates.make_kubeconfig(settings, name, subject)
     host.write_if_changed(settings.configuration / "Corefile", corefile(settings))
+    host.write_if_changed(audit.policy_file(settings), audit.policy())
+    audit.log(settings).parent.mkdir(parents=True, exist_ok=True)
 
 
 def processes(settings: Settings) -> list[Process]:
@@ -92,6 +94,7 @@ def _api_server(settings: Settings) -> tuple[str, ...]:
         f"--proxy-client-key-file={folder / 'front-proxy.key'}",
         "--enable-aggregator-routing",  # webhooks by Service go straight to the pod
         f"--event-ttl={EVENT_HOURS}h",
+        *audit.arguments(settings),
         "--v=1",
     )
 
