@@ -3,8 +3,9 @@
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from email.parser import HeaderParser
 from importlib import metadata
 from pathlib import Path
@@ -59,12 +60,12 @@ def _installed(name: str, version: str) -> Package:
         raise MaterialsError(
             f"{name}: {version} is locked and {found.version} installed: run scripts/setup"
         )
-    return _python(found.metadata)
+    return _python(_headers(str(found.read_text("METADATA"))))
 
 
-def _python(told: Mapping[str, str]) -> Package:
+def _python(told: Message) -> Package:
     name = canonicalize_name(told["Name"])
-    needs = map(Requirement, told.get_all("Requires-Dist") or ())  # type: ignore[attr-defined]
+    needs = map(Requirement, told.get_all("Requires-Dist") or ())
     return Package(
         kind="pypi",
         name=name,
@@ -78,11 +79,11 @@ def _python(told: Mapping[str, str]) -> Package:
     )
 
 
-def _license(told: Mapping[str, str]) -> str:
+def _license(told: Message) -> str:
     """Return the SPDX expression where there is one, else the name that is given in its place."""
     expression = told.get("License-Expression") or ""
     name = (told.get("License") or "").strip()
-    classifiers = told.get_all("Classifier") or ()  # type: ignore[attr-defined]
+    classifiers = told.get_all("Classifier") or ()
     approved = [c.removeprefix(_CLASSIFIER) for c in classifiers if c.startswith(_CLASSIFIER)]
     return (
         expression
@@ -167,5 +168,5 @@ def _debian(status: str) -> Iterator[Package]:
             )
 
 
-def _headers(text: str) -> Mapping[str, str]:
+def _headers(text: str) -> Message:
     return HeaderParser().parsestr(text)

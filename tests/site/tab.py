@@ -7,7 +7,7 @@ import re
 
 import aiohttp
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 240
 """How long a page may take to show what is waited for; a loaded machine is slow."""
 
 
