@@ -37,6 +37,7 @@ from bench.protected.score import Look, Score
 from bench.protected.stage import LOW, MIDDLE, NAME, OTHER, TOP, Deployment
 
 MATPLOTLIB = "matplotlib==3.11.2"
+RESULTS = "protection.json"
 CLASSES = (TOP, MIDDLE, MIDDLE, LOW, LOW)
 SHAPE = mixes.A
 SLO_SECONDS = 1.0
@@ -125,8 +126,9 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 runs.append(asyncio.run(_run(case, plan, Path(folder))))
             _tell(runs[-1], is_first=len(runs) == 1)
+            _keep(plan, runs, options.output)  # a run takes long, and may be broken off
     print(figures.load())
-    _write(plan, runs, options.output)
+    _draw(options.output)
     return 1 if any(map(_breaks_a_rule, runs)) else 0
 
 
@@ -274,12 +276,16 @@ def _breaks_a_rule(run: Run) -> bool:
     return bool(lost or grew)
 
 
-def _write(plan: Plan, runs: Sequence[Run], folder: Path) -> None:
-    """Keep the results, and draw them."""
+def _keep(plan: Plan, runs: Sequence[Run], folder: Path) -> None:
+    """Write the results so far."""
     folder.mkdir(parents=True, exist_ok=True)
-    results, plot = folder / "protection.json", folder / "protection.png"
     document = {**KV, "load": plan.load, "runs": [asdict(run) for run in runs]}
-    results.write_text(json.dumps(document, indent=1))
+    (folder / RESULTS).write_text(json.dumps(document, indent=1))
+
+
+def _draw(folder: Path) -> None:
+    """Draw the results."""
+    results, plot = folder / RESULTS, folder / "protection.png"
     print(f"results: {results}")
     python = venvs.tool("plot", MATPLOTLIB, "python")
     if isinstance(python, str):
