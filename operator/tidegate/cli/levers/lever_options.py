@@ -11,7 +11,7 @@ from tidegate.cli.cluster import completing
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A Go duration such as `30m`, more than 0s and at most 24h; as seconds."""
 
     name = "duration"
@@ -31,7 +31,7 @@ class Duration(click.ParamType):
         return seconds
 
 
-class Share(click.ParamType):
+class Share(click.ParamType[float]):
     """A percentage, more than 0 and at most 100; `%` may follow."""
 
     name = "percent"
