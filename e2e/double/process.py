@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 FAST = {"DOUBLE_STEP_SECONDS": "0.002", "DOUBLE_PREFILL_TOKENS_PER_SECOND": "1000000"}
 
 
