@@ -48,7 +48,7 @@ def watching(kube, pytestconfig):
 
 
 @pytest.fixture(scope="module")
-def operator(kube, pytestconfig, watching):
+def judging(kube, pytestconfig, operator, watching):
     """The operator, told of that Prometheus, comparing in stretches of a few seconds."""
     image = pytestconfig.getoption("operator_image")
     told = {"tick": "1s", "evidenceInterval": f"{EVIDENCE_SECONDS}s"}
@@ -58,7 +58,7 @@ def operator(kube, pytestconfig, watching):
 
 
 @pytest.fixture(scope="module")
-def made(kube, local, make_namespace, operator):
+def made(kube, local, make_namespace, judging):
     """Four deployments on nodes with GPUs to spare, settled."""
     node_gpus.let_have(kube, 16)
     namespace = make_namespace("canary")
