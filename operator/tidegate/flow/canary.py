@@ -188,7 +188,11 @@ async def _with_trouble(
     )
     lacks = any(canary.asked.get(pool, 0) < count for pool, count in wanted.items())
     refused = any(of.refused for of in found if of.revision == state.canary)
-    return replace(seen, trouble=cause.message if cause else "", is_blocked=lacks or refused)
+    return replace(
+        seen,
+        trouble=f"{cause.reason}: {cause.message}" if cause else "",
+        is_blocked=lacks or refused,
+    )
 
 
 async def _store(

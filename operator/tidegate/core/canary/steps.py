@@ -56,7 +56,8 @@ def _is_there(state: State, seen: Seen) -> bool:
 def _missing(within: str, seen: Seen) -> str:
     if seen.is_blocked:
         return f"{within}: its pods found no room; free GPUs, raise gpuBudget, or promote"
-    return f"{within}: its pods are not ready" + (f": {seen.trouble}" if seen.trouble else "")
+    late = f"{within}: its pods are not ready"
+    return f"{seen.trouble}; {late}" if seen.trouble else late  # the column has room for the cause
 
 
 def wants_look(state: State, seen: Seen) -> bool:
