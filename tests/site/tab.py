@@ -19,14 +19,18 @@ class Tab:
         self._calls = 0
 
     async def call(self, method, **parameters):
-        """Send a command and return its answer; events in between are of no interest."""
+        """Send a command and return what it answers; events in between are of no interest."""
+        answer = await self._answer(method, parameters)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    async def _answer(self, method, parameters):
         self._calls += 1
         await self._socket.send_json({"id": self._calls, "method": method, "params": parameters})
         while True:
             answer = await self._socket.receive_json()
             if answer.get("id") == self._calls:
-                assert "error" not in answer, answer
-                return answer["result"]
+                return answer
 
     async def go(self, url):
         """Open a page and wait until it is there."""
@@ -54,8 +58,9 @@ class Tab:
 
     async def _try(self, condition):
         """Return the value of an expression; None while the page is being replaced."""
-        answer = await self.call("Runtime.evaluate", expression=condition, returnByValue=True)
-        return answer["result"].get("value") if "exceptionDetails" not in answer else None
+        asked = {"expression": condition, "returnByValue": True}
+        result = (await self._answer("Runtime.evaluate", asked)).get("result", {})
+        return None if "exceptionDetails" in result else result.get("result", {}).get("value")
 
     async def width(self, pixels):
         """Have the window as wide as this."""
