@@ -59,7 +59,8 @@ def message(state: State, policy: Policy) -> str:
     if state.paused_since is not None:
         return f"{at}, paused: set rollout.paused to false to go on."
     if state.doubtful_since is not None:
-        return f"{at} without a verdict: {state.because}. Send traffic, promote or abort."
+        then = "It goes on by itself when data comes; else promote or abort."
+        return f"{at} without a verdict: {state.because}. {then}"
     if state.ready_since is None:
         return f"{at} and waits for its pods."
     percent = f"with {weight_percent(state, policy)} % of the requests"
