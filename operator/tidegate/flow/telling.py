@@ -20,6 +20,15 @@ _EXPECTED = (
     Reason.METRICS_FRESH,
 )
 """Reasons that nobody has to do anything about."""
+_TOLD_BY_THE_ROLLOUT = frozenset(
+    {
+        Reason.CANARY_RUNNING,
+        Reason.CANARY_INCONCLUSIVE,
+        Reason.ROLLOUT_PAUSED,
+        Reason.ROLLOUT_ABORTED,
+    }
+)
+"""Reasons that a canary's turn has an Event for already, at the same moment."""
 
 
 def previous(document: Document) -> LLMDeploymentStatus | None:
@@ -76,6 +85,8 @@ def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus)
     told = []
     for condition in after.conditions:
         changed = known.get(condition.type) != (condition.status, condition.reason)
+        if condition.reason in _TOLD_BY_THE_ROLLOUT:
+            continue
         is_standstill = condition.type == ConditionType.STALLED and condition.status == "True"
         is_of_metrics = condition.type == ConditionType.METRICS_AVAILABLE and (
             condition.status == "False" or known.get(condition.type, ("",))[0] == "False"
