@@ -107,7 +107,7 @@ class Look:
             return slew.raised(total, min(100, self.bounds.most.total), motion)
         if self._sight == "Held" or self.seen.is_over:
             return total
-        if self._sight == "CapAlone" and not self.seen.known:
+        if self._sight == "CapAlone" and (self.seen.is_under or not self.seen.known):
             return missing.released(total, motion)
         if state == "Normal" or self.seen.is_under:
             return slew.lowered(total, motion)

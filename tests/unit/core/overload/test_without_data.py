@@ -65,6 +65,23 @@ def test_what_is_known_still_sheds_and_what_is_not_keeps_it_from_letting_go():
     assert loop.looks(3, kv=0.1, backlog=0.0).shed_percent < 40
 
 
+def test_a_signal_that_stays_away_keeps_no_share_for_ever():
+    loop = Loop(spec(**SHED, holdFor="300s"))
+    loop.looks(2, kv=1.0, backlog=0.0)
+    assert loop.shares == (40, 0)
+
+    assert loop.looks(59, kv=None, backlog=0.0).shed_percent == 40
+    assert loop.looks(20, kv=None, backlog=0.0).shed_percent == 0
+
+
+def test_what_is_left_to_be_seen_still_keeps_a_share():
+    loop = Loop(spec(**SHED, holdFor="300s"))
+    loop.looks(2, kv=None, backlog=4.0)
+    assert loop.shares == (40, 0)
+
+    assert loop.looks(200, kv=None, backlog=1.5).shed_percent == 40
+
+
 def test_data_that_come_back_are_gone_by_at_once():
     loop = overloaded()
     loop.looks(10, kv=None)
