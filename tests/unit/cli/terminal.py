@@ -19,6 +19,12 @@ _IN_TERMINAL = (
 TAKEN, GIVEN_BACK, CURSOR_SHOWN = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
+def _environment():
+    """Return this process's environment without what would belie the terminal's own size."""
+    kept = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES"}}
+    return {**kept, "TERM": "xterm-256color"}
+
+
 class Terminal:
     """A command that runs in a terminal; `written` is all that it has written."""
 
@@ -31,7 +37,7 @@ class Terminal:
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=self._theirs,
-            env={**os.environ, "TERM": "xterm-256color", **dict(environment)},
+            env={**_environment(), **dict(environment)},
         )
         self.written = ""
 
@@ -56,8 +62,12 @@ class Terminal:
         self.until(lambda: text in self.frame(), seconds)
 
     def frame(self):
-        """Return what was drawn last, from the upper left corner on, without escapes."""
-        return _ESCAPES.sub("", self.written.rpartition("\x1b[H")[2]).replace("\r", "")
+        """Return what was last drawn whole, from the upper left corner on, without escapes.
+
+        What follows the last move to that corner may be a part of a picture.
+        """
+        *_, whole, _ = ["", *self.written.split("\x1b[H")]
+        return _ESCAPES.sub("", whole).replace("\r", "")
 
     def end(self, seconds=60):
         """Wait until the command has ended, and return its code."""
