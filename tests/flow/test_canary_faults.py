@@ -81,6 +81,7 @@ async def test_a_node_lost_under_the_canary_sends_its_users_to_stable_and_it_com
     for pod in [pod for pod in world.pods() if pod["spec"].get("nodeName") == node]:
         world.api.remove(("Pod", "default", pod["metadata"]["name"]))
     world.api.remove(("Node", "", node))
+    world.step()
     await world.reconcile()
     assert weights(world)[old] == 1000 or not world.ready("unified")
     world.node("a3", A100, 2)

@@ -71,7 +71,7 @@ def _complete(deployment, prompt):
         with urllib.request.urlopen(request, timeout=30) as answer:
             answer.read()
     except urllib.error.HTTPError as refused:
-        if refused.code != 400:  # too long, as it is meant to be
+        if refused.code not in (400, 429):  # too long, or too much at once, as it is meant to be
             raise
 
 
