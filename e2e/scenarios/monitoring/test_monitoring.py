@@ -198,19 +198,20 @@ def typed(served, shared_namespace, kubeconfig, tmp_path_factory):
     path = f"{CHECKOUT / '.venv' / 'bin'}:{os.environ['PATH']}"
     environment = os.environ | names | {"PATH": path, "KUBECONFIG": str(kubeconfig)}
 
-    def run(command):
+    def run(command, folder):
         return subprocess.run(
             ["bash", "-c", _harmless(command)],
             env=environment,
             capture_output=True,
             text=True,
             timeout=300,
-            cwd=tmp_path_factory.mktemp("typed"),
+            cwd=folder,
         )
 
     commands = sorted({line for page in PAGES for line in page.commands})
+    folders = [tmp_path_factory.mktemp("typed") for _ in commands]
     with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-        return dict(zip(commands, pool.map(run, commands), strict=True))
+        return dict(zip(commands, pool.map(run, commands, folders), strict=True))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
