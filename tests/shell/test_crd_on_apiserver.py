@@ -111,7 +111,8 @@ def test_kubectl_shows_an_unplanned_deployment(namespace, deployment):
     short = kubectl("get", "llmd", "-n", namespace).stdout
     wide = kubectl("get", "llm", "-n", namespace, "-o", "wide").stdout
 
-    assert short.split()[:7] == ["NAME", "READY", "MODE", "PODS", "KV-TOKENS", "OVERLOAD", "REASON"]
+    [columns, *_] = short.splitlines()
+    assert columns.split() == ("NAME READY MODE PODS KV-TOKENS OVERLOAD ROLLOUT REASON AGE".split())
     assert wide.splitlines()[0].split()[-4:] == ["MODEL", "CONCURRENCY", "REVISION", "ADDRESS"]
     assert "Qwen/Qwen3-0.6B" in wide
 
