@@ -34,6 +34,8 @@ ONLY_IN_MOTION = {"tidegate:share:direction"}
 """Recorded only while a share moves."""
 PAGES = runbook_pages.pages()
 LEVERS = ("shed", "shift", "open", "drain")
+VERBS = tuple(f"kubectl tidegate {verb} " for verb in ("promote", "abort", "retry", "resume"))
+"""What ends a rollout: without one they say so."""
 CHANGES = ("patch", "delete", "label", "rollout restart")
 
 
@@ -218,7 +220,8 @@ def typed(served, shared_namespace, kubeconfig, tmp_path_factory):
 def test_what_a_runbook_says_to_type_works(page, typed):
     for command in page.commands:
         done = typed[command]
-        assert done.returncode == 0, f"{command}: {done.stderr}\n{done.stdout}"
+        is_at_rest = command.startswith(VERBS) and "nothing to" in done.stderr
+        assert done.returncode == 0 or is_at_rest, f"{command}: {done.stderr}\n{done.stdout}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
