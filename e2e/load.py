@@ -1,16 +1,14 @@
 """Clients who arrive at a steady rate, whatever became of those before them, and what they got."""
 
-import asyncio
-import itertools
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import aiohttp
+
+from e2e.arrivals import Arrivals
 
 MODEL = "tiny"
 TOP, LOW = 9, 2
@@ -41,60 +39,29 @@ class Answer:
 
 
 @dataclass
-class Load:
-    """Requests to one gate in a thread; a context manager that sends until its end.
+class Load(Arrivals[aiohttp.ClientSession]):
+    """Requests to one gate.
 
     Attributes:
-        url: The gate's.
-        per_second: Requests that come, at even distances.
         prompt_tokens: Length of their prompts, of one token each.
         output_tokens: Length of their answers.
     """
 
-    url: str
-    per_second: float
     prompt_tokens: int = 400
     output_tokens: int = 60
     answers: list[Answer] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._offer()), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Send nothing more, and wait for the answers that are due."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def since(self, moment: float) -> Sequence[Answer]:
         """Return what came after a moment of `time.monotonic`."""
         return [answer for answer in self.answers if answer.at >= moment]
 
-    async def _offer(self) -> None:
-        begun = time.monotonic()
-        tasks = set()
-        async with aiohttp.ClientSession(
+    def _opened(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True),  # each may meet another gate
             timeout=aiohttp.ClientTimeout(_CLIENT_SECONDS),
-        ) as session:
-            for number in itertools.count():
-                wait = begun + number / self.per_second - time.monotonic()
-                await asyncio.sleep(max(0.0, wait))
-                if self._over.is_set():
-                    break
-                task = asyncio.create_task(self._ask(session, number))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            await asyncio.gather(*tasks)
+        )
 
-    async def _ask(self, session: aiohttp.ClientSession, number: int) -> None:
+    async def _ask(self, client: aiohttp.ClientSession, number: int) -> None:
         priority = _CLASSES[number % len(_CLASSES)]
         words = [random.choice((" hello", " world")) for _ in range(self.prompt_tokens)]
         body = {
@@ -106,7 +73,7 @@ class Load:
         headers = {"x-tidegate-priority": str(priority)}
         try:
             url = f"{self.url}/v1/completions"
-            async with session.post(url, json=body, headers=headers) as answer:
+            async with client.post(url, json=body, headers=headers) as answer:
                 await answer.read()
                 told = answer.headers
                 got = Answer(

@@ -4,17 +4,16 @@
 """
 
 import argparse
-import asyncio
-import itertools
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import openai
+
+from e2e.arrivals import Arrivals
 
 _CLIENT_SECONDS = 90.0
 _PROMPT_TOKENS = 20
@@ -45,38 +44,18 @@ class Stream:
 
 
 @dataclass
-class Streams:
-    """Streams from one gate in a thread; a context manager that goes on until its end.
+class Streams(Arrivals[openai.AsyncOpenAI]):
+    """Streams from one gate.
 
     No client tries again: what one meets is what is counted.
 
     Attributes:
-        url: The gate's.
-        per_second: Clients that come, at even distances, whatever became of those before.
         output_tokens: Length of the answers.
     """
 
-    url: str
-    per_second: float
     output_tokens: int = 12
     model: str = "tiny"
     done: list[Stream] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._offer()), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Send nothing more, and wait for what is still streaming."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def of(self, revision: str, since: float = 0.0) -> Sequence[Stream]:
         """Return what a revision served, of those who asked after a moment."""
@@ -86,22 +65,12 @@ class Streams:
         """Count those who did not get what they asked for, by what they met."""
         return Counter(one.fault or f"broke off: {one}" for one in self.done if not one.is_whole)
 
-    async def _offer(self) -> None:
-        begun = time.monotonic()
-        tasks = set()
-        async with openai.AsyncOpenAI(
+    def _opened(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
             base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=_CLIENT_SECONDS
-        ) as client:
-            for number in itertools.count():
-                await asyncio.sleep(max(0.0, begun + number / self.per_second - time.monotonic()))
-                if self._over.is_set():
-                    break
-                task = asyncio.create_task(self._ask(client))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            await asyncio.gather(*tasks)
+        )
 
-    async def _ask(self, client: openai.AsyncOpenAI) -> None:
+    async def _ask(self, client: openai.AsyncOpenAI, number: int) -> None:
         begun, revision, tokens, ended, fault = time.monotonic(), "", 0, "", ""
         try:
             answer = await client.completions.with_raw_response.create(
