@@ -12,7 +12,6 @@ of the capacity, which is measured first: the most that the engine completes at 
 import argparse
 import asyncio
 import json
-import random
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from bench import figures
 from bench.goodput import clients, engines, mixes, regimes, report, score, venvs
+from bench.goodput.capacity import completed
 from bench.goodput.mixes import Mix, Shape
 from bench.goodput.regimes import Regime
 from bench.goodput.report import Run
@@ -134,32 +134,12 @@ async def _run(
 async def _capacity(url: str, shape: Shape, seconds: float) -> float:
     """Return requests per second at the concurrency that completes most."""
     measured = max(LEAST_SECONDS, seconds / 3)
-    return max([await _completed(url, shape, count, measured) for count in CONCURRENCIES])
-
-
-async def _completed(url: str, shape: Shape, count: int, seconds: float) -> float:
-    """Return requests per second of so many clients who ask one time after another.
-
-    Output tokens are counted, and divided by those of a request: few requests end in so short a
-    time, and none at first.
-    """
-    dice = random.Random(count)
-    visits: list[clients.Visit] = []
-
-    async def ask_on() -> None:
-        while True:
-            visits.append(one := clients.Visit(mixes.draw(shape, dice)))
-            await clients.visit(opened, url, one, dice, returns=False)
-
-    async with clients.session() as opened:
-        tasks = [asyncio.create_task(ask_on()) for _ in range(count)]
-        await asyncio.sleep(seconds / 2)
-        before = sum(one.tokens_seen for one in visits)
-        await asyncio.sleep(seconds)
-        made = sum(one.tokens_seen for one in visits) - before
-        await clients.leave(tasks)
-    await engines.until_idle(url)
-    return made / seconds / shape.output_tokens
+    return max(
+        [
+            await completed(url, shape, count, warm_up_seconds=measured / 2, seconds=measured)
+            for count in CONCURRENCIES
+        ]
+    )
 
 
 def _write(plan: Plan, runs: Sequence[Run], folder: Path) -> None:

@@ -27,8 +27,8 @@ from typing import Any
 from e2e.engine import metrics
 
 from bench import figures
-from bench.goodput import clients, engines, mixes, venvs
-from bench.goodput.clients import Visit
+from bench.goodput import clients, mixes, venvs
+from bench.goodput.capacity import completed
 from bench.goodput.mixes import Request
 from bench.protected import score, stage
 from bench.protected.lies import Lie
@@ -138,7 +138,13 @@ async def _run(case: Case, plan: Plan, place: Path) -> Run:
         made = stack.enter_context(
             stage.deployments(plan.engine, place, SLO_SECONDS, both=case.shifts)
         )
-        capacity = await _capacity(made[0].engine)
+        capacity = await completed(
+            made[0].engine,
+            SHAPE,
+            CONCURRENCY,
+            warm_up_seconds=CAPACITY_SECONDS / 3,
+            seconds=CAPACITY_SECONDS,
+        )
         if case.scrape_seconds is None:
             return await _drive(case, plan, made, capacity, None, lambda: None)
         server = stack.enter_context(stage.prometheus(made, case.scrape_seconds))
@@ -216,27 +222,6 @@ async def _watch(one: Deployment, loop: Loop | None, begun: float, looks: list[L
             data = loop.told(one.name) if loop else ""
             looks.append(Look(time.monotonic() - begun, usage, shed, shift, data))
         await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _capacity(engine: str) -> float:
-    """Return the requests per second that an engine completes at a good concurrency."""
-    dice = random.Random(CONCURRENCY)
-    visits: list[Visit] = []
-
-    async def ask_on() -> None:
-        while True:
-            visits.append(one := Visit(mixes.draw(SHAPE, dice)))
-            await clients.visit(opened, engine, one, dice, returns=False)
-
-    async with clients.session() as opened:
-        tasks = [asyncio.create_task(ask_on()) for _ in range(CONCURRENCY)]
-        await asyncio.sleep(CAPACITY_SECONDS / 3)
-        before = sum(one.tokens_seen for one in visits)
-        await asyncio.sleep(CAPACITY_SECONDS)
-        made = sum(one.tokens_seen for one in visits) - before
-        await clients.leave(tasks)
-    await engines.until_idle(engine)
-    return made / CAPACITY_SECONDS / SHAPE.output_tokens
 
 
 def _tell(run: Run, *, is_first: bool) -> None:
