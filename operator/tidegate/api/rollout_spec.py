@@ -57,10 +57,8 @@ class AnalysisBounds(Wire):
     """Points by which the share of admitted requests that end well may not fall."""
     restarts: Worse = 100.0
     """Engines that end by themselves, more by so many percent per request, must be caught."""
-    preemptions: Worse = 100.0
+    preemptions: Worse = 80.0
     """Preemptions, more by so many percent per request, must be caught."""
-    refusals: Worse = 100.0
-    """Refusals for want of room, more by so many percent per request, must be caught."""
     kv_drift: Worse = 10.0
     """Percent by which the KV cache may be off the plan, whatever it is on the old revision."""
     memory_growth: Worse = 6.0

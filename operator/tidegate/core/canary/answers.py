@@ -1,11 +1,12 @@
 """From the answers to range queries to evidence on a revision; what is absent stays unknown."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tidegate.core.analysis.evidence import Evidence, Histogram
-from tidegate.core.canary.questions import Family, Window
+from tidegate.core.analysis.evidence import Evidence, Histogram, Metric
+from tidegate.core.canary.questions import METRICS_OF, TOLD_APART_BY, Family, Window
 
 _BAD = frozenset({"engine-failed", "engine-full", "unreachable", "deadline"})
 """Outcomes of requests that were admitted, and not served for no fault of their client."""
@@ -63,17 +64,39 @@ def evidence(
         family: [one for one in series if one.labels.get("revision") == revision]
         for family, series in answers.items()
     }
+    faults = dict(_faults(own))
+    clear = {
+        family: series for family, series in own.items() if not faults.keys() & METRICS_OF[family]
+    }
     count = round((window.last_end - window.first_end) / window.seconds) + 1
     ends = (window.first_end + window.seconds * number for number in range(count))
-    return tuple(_interval(own, end, window.seconds) for end in ends)
+    return tuple(_interval(clear, end, window.seconds, faults) for end in ends)
 
 
-def _interval(own: Mapping[Family, list[Series]], end: float, seconds: int) -> Evidence:
+def _faults(own: Mapping[Family, list[Series]]) -> Iterator[tuple[Metric, str]]:
+    """Yield what cannot be judged since series of its family are not told apart: none is chosen."""
+    for family, series in own.items():
+        label = TOLD_APART_BY[family]
+        found = Counter(one.labels.get(label, "") for one in series)
+        several = sorted(value for value, count in found.items() if count > 1)
+        for metric in METRICS_OF[family] if several else ():
+            yield (
+                metric,
+                (
+                    f"{found[several[0]]} series where one was expected: "
+                    f'{family} of {label}="{several[0]}"'
+                ),
+            )
+
+
+def _interval(
+    own: Mapping[Family, list[Series]], end: float, seconds: int, faults: Mapping[Metric, str]
+) -> Evidence:
     at = float(round(end))
-    outcomes = _by_label(own.get("requests", []), "outcome", at)
-    prefix = _by_label(own.get("prefix", []), "stat", at)
-    preempted = _by_label(own.get("preemptions", []), "revision", at)
-    memory = _by_label(own.get("memory", []), "revision", at)
+    outcomes = _values(own, "requests", at)
+    prefix = _values(own, "prefix", at)
+    preempted = _values(own, "preemptions", at)
+    memory = _values(own, "memory", at)
     return Evidence(
         at=at - seconds,
         seconds=float(seconds),
@@ -81,23 +104,27 @@ def _interval(own: Mapping[Family, list[Series]], end: float, seconds: int) -> E
         # has not happened yet
         ended_well=outcomes.get(_GOOD, 0.0) if outcomes else None,
         ended_badly=sum(outcomes.get(name, 0.0) for name in _BAD) if outcomes else None,
-        ttft=_histogram(own.get("ttft", []), at),
-        tpot=_histogram(own.get("tpot", []), at),
+        ttft=_histogram(_values(own, "ttft", at)),
+        tpot=_histogram(_values(own, "tpot", at)),
         preemptions=sum(preempted.values()) if preempted else None,
         prefix_hit_tokens=prefix.get("hits"),
         prefix_query_tokens=prefix.get("queries"),
         memory_bytes=max(memory.values()) if memory else None,
+        faults=faults,
     )
 
 
-def _by_label(series: list[Series], label: str, at: float) -> dict[str, float]:
+def _values(own: Mapping[Family, list[Series]], family: Family, at: float) -> dict[str, float]:
+    """Return a family's values at a time, by the label that tells its series apart."""
+    label = TOLD_APART_BY[family]
+    series = own.get(family, [])
     return {one.labels.get(label, ""): one.values[at] for one in series if at in one.values}
 
 
-def _histogram(series: list[Series], at: float) -> Histogram | None:
+def _histogram(told: Mapping[str, float]) -> Histogram | None:
     """Return a histogram from cumulated buckets; extrapolation may leave them not quite rising."""
     try:
-        buckets = {float(le): count for le, count in _by_label(series, "le", at).items()}
+        buckets = {float(le): count for le, count in told.items()}
     except ValueError:
         raise Unreadable("a bucket's bound is no number") from None
     bounds = sorted(buckets)

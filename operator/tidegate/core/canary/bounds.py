@@ -30,7 +30,6 @@ def rules(spec: LLMDeploymentSpec) -> Rules:
         Metric.SURVIVAL: Bound(margin=said.survival / _PERCENT),
         Metric.RESTARTS: Bound(margin=said.restarts / _PERCENT),
         Metric.PREEMPTIONS: Bound(margin=said.preemptions / _PERCENT),
-        Metric.REFUSALS: Bound(margin=said.refusals / _PERCENT),
         Metric.KV_DRIFT: Bound(absolute=said.kv_drift),
         Metric.MEMORY_GROWTH: Bound(margin=said.memory_growth),
     }

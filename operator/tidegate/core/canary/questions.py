@@ -5,6 +5,7 @@ are those of our own scrape configuration, as in `core.overload.queries`.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,19 +15,26 @@ from tidegate.core.overload.queries import ENGINES_JOB, GATES_JOB
 
 Family = Literal["requests", "ttft", "tpot", "preemptions", "prefix", "memory"]
 
-METRICS = frozenset(
-    {
-        Metric.TTFT_P50,
-        Metric.TTFT_P95,
-        Metric.TPOT_P50,
-        Metric.TPOT_P95,
-        Metric.SURVIVAL,
-        Metric.PREEMPTIONS,
-        Metric.PREFIX_HIT_RATE,
-        Metric.MEMORY_GROWTH,
-    }
-)
-"""What gates and engines tell by revision. Refusals come before a revision is chosen."""
+METRICS_OF: Mapping[Family, frozenset[Metric]] = {
+    "requests": frozenset({Metric.SURVIVAL}),
+    "ttft": frozenset({Metric.TTFT_P50, Metric.TTFT_P95}),
+    "tpot": frozenset({Metric.TPOT_P50, Metric.TPOT_P95}),
+    "preemptions": frozenset({Metric.PREEMPTIONS}),
+    "prefix": frozenset({Metric.PREFIX_HIT_RATE}),
+    "memory": frozenset({Metric.MEMORY_GROWTH}),
+}
+"""What is judged by each family. Refusals come before a revision is chosen."""
+METRICS = frozenset[Metric]().union(*METRICS_OF.values())
+"""What gates and engines tell by revision."""
+TOLD_APART_BY: Mapping[Family, str] = {
+    "requests": "outcome",
+    "ttft": "le",
+    "tpot": "le",
+    "preemptions": "revision",
+    "prefix": "stat",
+    "memory": "revision",
+}
+"""The label in which the series of one revision differ: each value is there once."""
 
 _SCRAPES_IN_AN_INTERVAL = 4
 """An increase needs two samples: four scrapes bear the loss of one, and a late one."""

@@ -1,15 +1,12 @@
 """What others' analyses fell over: each fault is a case here."""
 
 import dataclasses
-import math
 
 import pytest
 from tests.unit.core.analysis.sides import EVERYTHING, measured, side, verdict_of
 
-from tidegate.core.analysis import series
 from tidegate.core.analysis.evidence import Evidence, Histogram, Look, Metric, Verdict
 from tidegate.core.analysis.judge import judge
-from tidegate.core.analysis.series import Fault, Series
 
 UNKNOWN = [Evidence(at=30.0 * index, seconds=30.0) for index in range(40)]
 IDLE = {
@@ -64,31 +61,6 @@ def test_data_that_comes_back_needs_nobody(stable):
     back = [*UNKNOWN[:10], *side("canary", requests=60)[10:]]
 
     assert judge(EVERYTHING, back, stable, Look()).verdict is Verdict.PASS
-
-
-def test_a_division_by_zero_at_low_traffic_is_no_number_and_no_failure():
-    assert series.single("a / b", [Series({}, math.nan)]) is None
-    assert series.single("a / b", [Series({}, math.inf)]) is None
-
-
-def test_an_empty_answer_is_an_error_that_names_the_query():
-    answer = series.single("sum(increase(tidegate_gate_requests_total[1m]))", [])
-
-    assert isinstance(answer, Fault)
-    assert answer.message.endswith("expected: sum(increase(tidegate_gate_requests_total[1m]))")
-
-
-def test_of_several_series_none_is_taken_and_they_are_named():
-    answer = series.single("up", [Series({"pod": pod}, 1.0) for pod in ("a", "b", "c", "d")])
-
-    assert isinstance(answer, Fault)
-    assert answer.message == (
-        '4 series where one was expected ({pod="a"}; {pod="b"}; {pod="c"} and 1 more): up'
-    )
-
-
-def test_one_series_is_its_value():
-    assert series.single("up", [Series({"pod": "a"}, 0.0)]) == 0.0
 
 
 def test_a_query_that_was_not_understood_is_an_error_with_its_text(stable):

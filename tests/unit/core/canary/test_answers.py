@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidegate.core.analysis.evidence import Metric
 from tidegate.core.canary import answers, questions
 from tidegate.core.canary.questions import Window
 
@@ -79,3 +80,27 @@ def test_the_questions_name_one_deployment_and_two_revisions():
     for question in questions.of("chat", "qwen", ("new", "old"), 30):
         assert 'namespace="chat",llmdeployment="qwen",revision=~"new|old"' in question.promql
         assert "[30s]" in question.promql
+
+
+@pytest.mark.parametrize(
+    ("family", "twice", "metrics"),
+    [
+        ("requests", {"outcome": "finished"}, {Metric.SURVIVAL}),
+        ("ttft", {"le": "0.1"}, {Metric.TTFT_P50, Metric.TTFT_P95}),
+        ("preemptions", {}, {Metric.PREEMPTIONS}),
+    ],
+)
+def test_of_two_series_none_is_chosen_and_the_metrics_of_their_family_say_so(
+    family, twice, metrics
+):
+    one, other = (series({130: 5}, revision="new", **twice, job=job) for job in ("a", "b"))
+    found = read(**{family: [one, other], "memory": [series({130: 7}, revision="new")]})[0]
+    assert found.faults.keys() == metrics
+    assert all("2 series where one was expected" in text for text in found.faults.values())
+    assert (found.requests, found.ttft, found.preemptions) == (None, None, None)
+    assert found.memory_bytes == 7
+
+
+def test_two_series_of_the_other_revision_are_its_own_fault():
+    twice = [series({130: 5}, revision="old", job=job) for job in ("a", "b")]
+    assert read(preemptions=[*twice, series({130: 1}, revision="new")])[0].faults == {}
