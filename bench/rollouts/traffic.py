@@ -100,7 +100,6 @@ class Side:
             ttft=self._ttft(answers, moment),
             tpot=self._tpot(answers, moment),
             preemptions=draws.poisson(random, preempted),
-            refusals=draws.binomial(random, requests, 0.01),
             restarts={"OOM": killed} if killed else {},
             memory_bytes=MEMORY_BYTES * grown * (1 + MEMORY_NOISE * self._memory),
         )

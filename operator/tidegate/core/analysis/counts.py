@@ -1,4 +1,4 @@
-"""Events that should hit both sides by their requests: failures, restarts, preemptions, refusals.
+"""Events that should hit both sides by their requests: failures, restarts, preemptions.
 
 They are compared by bets on whose events they are (`betting`), which hold for one event as for
 thousands: at low traffic one error is a large share and little evidence. What must be ruled out is
@@ -19,8 +19,8 @@ _RESTARTS_PER_REQUEST = 1 / 10_000
 """Restarts of engines that are no surprise: about one in three hours at one request a second."""
 
 _CLUSTERED_REQUESTS = 100.0
-_IN_CLUSTERS = frozenset({Metric.PREEMPTIONS, Metric.REFUSALS})
-"""What a full cache or queue does to many at once, whether or not the first intervals show it."""
+_IN_CLUSTERS = frozenset({Metric.PREEMPTIONS})
+"""What a full cache does to many at once, whether or not the first intervals show it."""
 _GROSS = 3.0
 """How many times as often events must be the canary's for clusters to be no explanation."""
 
@@ -35,7 +35,6 @@ _COUNTS: Mapping[Metric, tuple[str, Count]] = {
     Metric.SURVIVAL: ("failures", lambda evidence: evidence.ended_badly),
     Metric.RESTARTS: ("restarts", _restarts),
     Metric.PREEMPTIONS: ("preemptions", lambda evidence: evidence.preemptions),
-    Metric.REFUSALS: ("refusals", lambda evidence: evidence.refusals),
 }
 
 
@@ -61,7 +60,7 @@ def measure_survival(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Me
 def measure_events(
     metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
 ) -> Measurement:
-    """Return what is said of restarts, preemptions or refusals.
+    """Return what is said of restarts or preemptions.
 
     Restarts may fail a canary before it served `min_samples`: one that falls over serves nobody.
     """
@@ -199,11 +198,11 @@ def _tallies(metric: Metric, pairs: Sequence[Pair]) -> list[Tally]:
 
 
 def _side(metric: Metric, evidence: Evidence) -> tuple[float, float] | None:
-    """Return a side's events and what they could happen to. A refused request is one as well."""
+    """Return a side's events and what they could happen to."""
     events, requests = _COUNTS[metric][1](evidence), evidence.requests
     if events is None or requests is None:
         return None
-    return events, requests + events if metric is Metric.REFUSALS else requests
+    return events, requests
 
 
 def _total(tallies: Sequence[Tally]) -> Tally:

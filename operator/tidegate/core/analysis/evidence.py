@@ -25,7 +25,6 @@ class Metric(StrEnum):
         SURVIVAL: Share of the requests that were admitted and ended well.
         RESTARTS: Engines that ended by themselves, per 1,000 requests.
         PREEMPTIONS: Requests that engines preempted, per 1,000 requests.
-        REFUSALS: Requests that were refused for want of room, per 1,000 requests.
         PREFIX_HIT_RATE: Share of the prompt tokens that prefix caches had; for information.
         KV_DRIFT: Measured against planned tokens of KV, in percent.
         MEMORY_GROWTH: Growth of a pod's memory, in percent of its size per hour.
@@ -38,7 +37,6 @@ class Metric(StrEnum):
     SURVIVAL = "survival"
     RESTARTS = "restarts"
     PREEMPTIONS = "preemptions"
-    REFUSALS = "refusals"
     PREFIX_HIT_RATE = "prefixHitRate"
     KV_DRIFT = "kvDrift"
     MEMORY_GROWTH = "memoryGrowth"
@@ -106,7 +104,6 @@ class Evidence:
         ttft: Times to first tokens, as the gates saw them.
         tpot: Times between tokens, as the gates saw them.
         preemptions: Requests that the engines preempted.
-        refusals: Requests that this side would have got and that were refused for want of room.
         restarts: Engines that ended by themselves, by cause ("OOM", "crash"); {} is none.
         prefix_hit_tokens: Prompt tokens that prefix caches had.
         prefix_query_tokens: Prompt tokens that prefix caches were asked for.
@@ -122,7 +119,6 @@ class Evidence:
     ttft: Histogram | None = None
     tpot: Histogram | None = None
     preemptions: float | None = None
-    refusals: float | None = None
     restarts: Mapping[str, float] | None = None
     prefix_hit_tokens: float | None = None
     prefix_query_tokens: float | None = None

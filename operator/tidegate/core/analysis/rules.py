@@ -17,7 +17,6 @@ DEFAULTS: Rules = {
     Metric.SURVIVAL: Rule(Bound(margin=0.02), min_samples=50),
     Metric.RESTARTS: Rule(Bound(margin=1.0), min_samples=50),
     Metric.PREEMPTIONS: Rule(Bound(margin=0.8), min_samples=100),
-    Metric.REFUSALS: Rule(Bound(margin=1.0), min_samples=100),
     Metric.PREFIX_HIT_RATE: Rule(Bound(), min_samples=0),
     Metric.KV_DRIFT: Rule(Bound(absolute=10.0), min_samples=0),
     Metric.MEMORY_GROWTH: Rule(Bound(margin=6.0), min_samples=30),
@@ -27,7 +26,6 @@ DEFAULTS: Rules = {
 LEAST_MARGINS: Mapping[Metric, float] = {
     Metric.RESTARTS: 3.0,
     Metric.PREEMPTIONS: 10.0,
-    Metric.REFUSALS: 5.0,
 }
 """Per 1,000 requests: a smaller worsening of counts is no matter, however many times it is."""
 

@@ -46,7 +46,6 @@ def side(
             "ttft": times(random, requests, ttft),
             "tpot": times(random, requests, tpot, 0.3),
             "preemptions": float(sum(random.random() < preempted for _ in range(requests))),
-            "refusals": 0.0,
             "restarts": {"OOM": 1.0} if index < restarts else {},
             "prefix_hit_tokens": 300.0,
             "prefix_query_tokens": 1000.0,

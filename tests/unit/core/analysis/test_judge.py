@@ -16,7 +16,6 @@ WORSE = {
     Metric.SURVIVAL: {"failing": 0.06},
     Metric.RESTARTS: {"restarts": 5},
     Metric.PREEMPTIONS: {"preempted": 0.1},
-    Metric.REFUSALS: {"fixed": {"refusals": 2.0}},
     Metric.KV_DRIFT: {"fixed": {"kv_drift_percent": -14.0}},
     Metric.MEMORY_GROWTH: {"growth_percent_per_hour": 20.0},
 }

@@ -32,7 +32,6 @@ def hostile(random):
             ttft=hostile_times(random),
             tpot=hostile_times(random),
             preemptions=random.choice(HOSTILE),
-            refusals=random.choice(HOSTILE),
             restarts=random.choice((None, {}, {"OOM": random.choice(HOSTILE[1:])})),
             prefix_hit_tokens=random.choice(HOSTILE),
             prefix_query_tokens=random.choice(HOSTILE),
