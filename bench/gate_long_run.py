@@ -130,7 +130,7 @@ def streams(one: Gate, place: Path, count: int) -> bool:
         while generator.poll() is None:
             most = max(most, one.holds()["requests"])
             busy_mib = resident_mib(one.pid)
-            time.sleep(0.5)
+            time.sleep(0.5)  # between two samples of what it holds
         assert generator.stdout is not None
         told = json.loads(generator.stdout.read().splitlines()[-1])
     print(
@@ -182,7 +182,7 @@ def _within(seconds: float, holds: Callable[[], bool]) -> bool:
     while not holds():
         if time.monotonic() > end:
             return False
-        time.sleep(0.2)
+        time.sleep(0.2)  # before it is asked again
     return True
 
 

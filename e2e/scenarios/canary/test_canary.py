@@ -309,7 +309,7 @@ def test_of_three_changes_in_ten_seconds_the_last_is_tried(back, stable):
 
     for count in (16, 24, 32):
         hand.patch({"engine": {"maxNumSeqs": count}})
-        time.sleep(3)
+        time.sleep(3)  # the three changes come within ten seconds
 
     hand.wait_for("Promoted", "False", "CanaryRunning", SOON)
     seen = wait_for_weight(hand)
