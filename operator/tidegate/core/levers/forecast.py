@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from tidegate.core.levers.lever import Lever
 from tidegate.core.levers.load import Load
 
-PROTECTED_FROM = 9
-"""`spec.overload.shed.floor` where it is not set."""
-
 
 @dataclass(frozen=True)
 class Target:

@@ -34,10 +34,6 @@ def board() -> Board:
     )
 
 
-def _recorded(name: str) -> str:
-    return f"{name}{{{ONE}}}"
-
-
 def _of_pool(name: str) -> str:
     return f"{name}{{{ONE_POOL}}}"
 

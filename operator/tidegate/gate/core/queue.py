@@ -135,10 +135,6 @@ class Queue:
         """Return how many wait, by class."""
         return {p: len(group.waiting) for p, group in self._classes.items() if group.waiting}
 
-    def has_tenant(self, tenant: str) -> bool:
-        """Tell whether a tenant has a request that waits."""
-        return any(tenant in group.tenants for group in self._classes.values())
-
     def _compact(self) -> None:
         if len(self._order) > 2 * self._length + SLACK:
             self._order = [item for item in self._order if not item[3].is_over]
