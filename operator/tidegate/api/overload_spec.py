@@ -22,7 +22,7 @@ _EXIT_BELOW_ENTER = (
 _USAGE_EXIT = _EXIT_BELOW_ENTER.format(default="0.8")
 _BACKLOG_EXIT = _EXIT_BELOW_ENTER.format(default="1s")
 _NO_EXIT = "exit must be more than 0s: a pool is never under 0s, so the loop would never let go"
-_PERCENT_NEEDED = "Shed and Shift need percent; Open takes none"
+_PERCENT_NEEDED = "percent is needed with Shed and Shift; with Open remove it"
 _TO_IS_FOR_SHIFT = "to goes with action Shift only; remove it"
 _NO_REASON = "reason must say why, for those who come later"
 _NO_TARGET = (
