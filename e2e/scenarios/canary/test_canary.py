@@ -58,12 +58,11 @@ def judging(kube, pytestconfig, operator, watching):
 
 
 @pytest.fixture(scope="module")
-def made(kube, local, make_namespace, judging):
+def made(kube, local, shared_namespace, judging):
     """Four deployments on nodes with GPUs to spare, settled."""
     node_gpus.let_have(kube, 16)
-    namespace = make_namespace("canary")
     there = {
-        name: llmd.apply(kube, namespace, FILE, name, {"rollout": rollout})
+        name: llmd.apply(kube, shared_namespace, FILE, name, {"rollout": rollout})
         for name, rollout in ROLLOUTS.items()
     }
     image_tags.load_again(local, double_image.REFERENCE, NEXT_IMAGE)

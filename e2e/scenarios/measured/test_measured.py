@@ -45,9 +45,9 @@ def arguments(deployment):
 
 
 @pytest.fixture(scope="module")
-def profiled(kube, make_namespace):
+def profiled(kube, shared_namespace):
     file = Path(__file__).with_name("profiled.yaml")
-    deployment = llmd.apply(kube, make_namespace("profiled"), file)
+    deployment = llmd.apply(kube, shared_namespace, file)
     deployment.wait_settled()
     return deployment
 

@@ -52,11 +52,11 @@ def overseer(kube, pytestconfig, operator, watching):
 
 
 @pytest.fixture(scope="module")
-def made(kube, local, make_namespace, overseer):
+def made(kube, local, shared_namespace, overseer):
     """Three deployments: one may shed, one may shift to the third, which has nothing to do."""
-    namespace = make_namespace("overload")
     changes = {"busy": {}, "full": SHIFTS, "spare": {}}
-    there = {n: llmd.apply(kube, namespace, HERE / "engine.yaml", n, changes[n]) for n in changes}
+    file = HERE / "engine.yaml"
+    there = {n: llmd.apply(kube, shared_namespace, file, n, changes[n]) for n in changes}
     for deployment in there.values():
         deployment.wait_ready()
     for deployment in there.values():
