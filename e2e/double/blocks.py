@@ -31,6 +31,8 @@ class BlockPool:
                 f"block_count must be at least 2 (one is the null block): {block_count}"
             )
         self.block_count = block_count
+        self.peak_used = 0
+        """The most blocks that sequences ever used at once."""
         self._is_caching = is_caching
         # Blocks from `_first_unused` on were never used; listing them all would take memory.
         self._first_unused = 1
@@ -69,6 +71,7 @@ class BlockPool:
             if block not in self._references:
                 del self._free[block]
             self._references[block] = self._references.get(block, 0) + 1
+        self.peak_used = max(self.peak_used, len(self._references))
 
     def allocate(self, count: int) -> list[int]:
         """Hand out the blocks that were unused for longest; their cached content is forgotten.
@@ -80,6 +83,7 @@ class BlockPool:
             raise ValueError(f"{count} blocks wanted, {self.free_count} free")
         blocks = [self._pop() for _ in range(count)]
         self._references.update(dict.fromkeys(blocks, 1))
+        self.peak_used = max(self.peak_used, len(self._references))
         return blocks
 
     def free(self, blocks: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 from e2e.double import protocol, transfer
@@ -75,7 +75,7 @@ async def whole(engine: Engine, job: Job) -> Json:
     return job.reply.whole(choices, job.prompt_tokens, params)
 
 
-async def chunks(engine: Engine, job: Job) -> AsyncIterator[Json]:
+async def chunks(engine: Engine, job: Job) -> AsyncGenerator[Json]:
     """Yield the chunks of a streamed answer; the last one may be an error."""
     made = [0] * len(job.streams)
     wants_usage = job.request.wants_usage or engine.config.forces_usage

@@ -30,6 +30,8 @@ class KVCache:
         self.pool = pool
         self.block_tokens = block_tokens
         self.held: dict[str, Held] = {}
+        self.shortages = 0
+        """Times that a sequence found too few blocks: it was preempted for it, or had to wait."""
         self._keeps_contents = keeps_contents
         self._contents: dict[int, tuple[int, ...]] = {}
 
@@ -43,7 +45,9 @@ class KVCache:
     def has_room(self, hits: list[int], tokens: int, *, kept_blocks: int = 0) -> bool:
         """Tell whether `tokens` tokens fit, `hits` of them cached, with some blocks kept free."""
         new = self._blocks_of(tokens) - len(hits)
-        return new + self.pool.count_free_of(hits) + kept_blocks <= self.pool.free_count
+        has_room = new + self.pool.count_free_of(hits) + kept_blocks <= self.pool.free_count
+        self.shortages += not has_room
+        return has_room
 
     def take(self, sequence: Sequence, hits: list[int]) -> None:
         """Start a sequence on cached blocks."""
@@ -55,6 +59,7 @@ class KVCache:
         """Give a sequence the blocks for its first `tokens` tokens, if they are free."""
         missing = self._blocks_of(tokens) - len(sequence.blocks)
         if missing > self.pool.free_count:
+            self.shortages += 1
             return False
         if missing > 0:
             sequence.blocks += self.pool.allocate(missing)

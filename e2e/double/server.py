@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from e2e.double import answers, completions, logs, protocol
+from e2e.double import answers, completions, faults, logs, protocol
 from e2e.double.answers import Json
 from e2e.double.api_errors import ApiError, EngineDead, invalid
 from e2e.double.engine import Engine
+from e2e.double.faults import Faults
 
 MAX_BODY_BYTES = 512 * 2**20
 EXPOSITION_TYPE = "text/plain; version=1.0.0; charset=utf-8"
@@ -27,6 +29,7 @@ class Server:
         self.is_draining = False
         self.is_unhealthy = False
         self.is_hanging = False
+        self.faults = Faults()
         self.torn_down = asyncio.Event()
         self.ended = asyncio.Event()
         self.open_requests = 0
@@ -46,6 +49,8 @@ class Server:
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_post("/tokenize", self.tokenize)
         app.router.add_post("/detokenize", self.detokenize)
+        app.router.add_put("/double/faults", self.fail)
+        app.router.add_get("/double/pool", self.pool)
         return app
 
     # --- endpoints
@@ -66,9 +71,11 @@ class Server:
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Expose the metrics."""
-        self.engine.metrics.update(self.engine.scheduler)
-        body = self.engine.metrics.text().encode()
-        return web.Response(body=body, headers={"Content-Type": EXPOSITION_TYPE})
+        if self.faults.metrics:
+            return await faults.page(self.faults.metrics, self._exposed, self.ended)
+        return web.Response(
+            body=self._exposed().encode(), headers={"Content-Type": EXPOSITION_TYPE}
+        )
 
     async def models(self, request: web.Request) -> web.Response:
         """List the served names."""
@@ -113,19 +120,48 @@ class Server:
             raise invalid("list_type", "body.tokens", "Input should be a valid list", tokens)
         return _json({"prompt": self.engine.vocabulary.decode(tokens)})
 
+    async def fail(self, request: web.Request) -> web.Response:
+        """Go wrong from now on as the body says, or be well again."""
+        self.faults = faults.read(await _body(request))
+        return _json({"answers": self.faults.answers, "metrics": self.faults.metrics})
+
+    async def pool(self, request: web.Request) -> web.Response:
+        """Tell what the KV pool has held at most, and whether it was ever too small."""
+        cache = self.engine.scheduler.cache
+        return _json(
+            {
+                "blocks": cache.pool.block_count - 1,
+                "peakBlocks": cache.pool.peak_used,
+                "shortages": cache.shortages,
+                "preemptions": self.engine.scheduler.totals.preemptions,
+                "open": self.engine.open_count,
+            }
+        )
+
+    def _exposed(self) -> str:
+        self.engine.metrics.update(self.engine.scheduler)
+        return self.engine.metrics.text()
+
     async def _generate(self, request: web.Request, *, is_chat: bool) -> web.StreamResponse:
         body, request_id = await _body(request), request.headers.get("X-Request-Id")
         if self.torn_down.is_set():
             await self.ended.wait()
             raise EngineDead
-        if self.is_draining:
+        if self.is_draining or self.faults.answers == faults.ABORT:
             return await self._refuse(request, body, is_chat, request_id)
+        if self.faults.replaces_answers:
+            return await faults.answer(self.faults.answers, self.ended)
         job = await completions.start(self.engine, body, is_chat=is_chat, request_id=request_id)
         if not job.request.is_streamed:
             return _json(await completions.whole(self.engine, job))
-        response = await _open_stream(request)
-        async for chunk in completions.chunks(self.engine, job):
-            await _send(response, chunk)
+        response, sent = await _open_stream(request), 0
+        async with contextlib.aclosing(completions.chunks(self.engine, job)) as chunks:
+            async for chunk in chunks:
+                if self.faults.breaks_streams and sent >= faults.CHUNKS_BEFORE:
+                    await faults.break_off(self.faults.answers, request, response, self.ended)
+                    return response
+                await _send(response, chunk)
+                sent += 1
         return await _close_stream(response)
 
     async def _refuse(
