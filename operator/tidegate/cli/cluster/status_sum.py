@@ -21,7 +21,7 @@ class PodTotal:
     prefill_tokens_per_second: float | None = None
     """What the gate that reckons with the least reckons with; None where none tells."""
     scrape_age_seconds: float | None = None
-    """Since the gate that read it last did so; None where none did."""
+    """Since it last told a gate how full its KV cache is; None where it told none."""
     states: set[str] = field(default_factory=set)
     """`terminating`, `ejected`: said by one gate at least."""
 

@@ -26,7 +26,7 @@ class Correction:
 
     def __init__(self) -> None:
         self.at: float | None = None
-        """When the pod was last scraped."""
+        """When the pod last told how full its KV cache is."""
         self.blocks: int | None = None
         """Blocks that requests may take, as the engine says; None until it did."""
         self.unseen = 0
@@ -39,9 +39,6 @@ class Correction:
 
     def observe(self, scrape: Scrape, known_blocks: int) -> None:
         """Compare what the engine uses with the blocks that the ledger knows to be in use."""
-        if self.at is not None and scrape.at > self.at:
-            self._interval += (scrape.at - self.at - self._interval) / 4
-        self.at = scrape.at
         if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
             self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
         self._heed(scrape.preemptions)
@@ -50,6 +47,7 @@ class Correction:
             self._excess.clear()
             self.unseen //= 2
             return
+        self._heard(scrape.at)
         self._excess.append(round(usage * self.blocks) - known_blocks)
         del self._excess[:-RUNNING_SCRAPES]
         least = min(self._excess)
@@ -57,6 +55,13 @@ class Correction:
             self.unseen = min(least, int(self.blocks * LARGEST_SHARE))
         elif self._excess[-1] <= 0:
             self.unseen //= 2
+
+    def _heard(self, at: float) -> None:
+        """Learn the interval; one silence, however long, does not make the next one usual."""
+        if self.at is not None and at > self.at:
+            gap = min(at - self.at, STALE_INTERVALS * self._interval)
+            self._interval += (gap - self._interval) / 4
+        self.at = at
 
     def _heed(self, preemptions: float | None) -> None:
         """Become careful when the engine's counter of preemptions has grown."""
@@ -69,7 +74,7 @@ class Correction:
             self.caution = max(1.0, self.caution * (1 - CAUTION_DECAY))
 
     def expire(self, now: float) -> bool:
-        """Go back to the ledger alone when the pod has not been scraped; tell whether it did."""
+        """Go back to the ledger alone when the pod has been silent; tell whether it did."""
         if self.at is None or now - self.at <= STALE_INTERVALS * self._interval:
             return False
         had = self.unseen > 0

@@ -52,7 +52,7 @@ _FAMILIES: Sequence[tuple[str, str, Callable[[PodView], float | None]]] = (
     ),
     (
         "scrape_age_seconds",
-        "Since a pod's own metrics were read; absent: never.",
+        "Since a pod told how full its KV cache is; absent: never.",
         lambda pod: pod.scrape_age_seconds,
     ),
 )
@@ -90,6 +90,7 @@ class PodMetrics(Collector):
         for priority, count in view.queued_by_priority.items():
             queue.add_metric((str(priority),), count)
         yield queue
+        yield _queued_prompts(view)
         yield GaugeMetricFamily(
             "tidegate_gate_shed_percent", "Share that is turned away now.", view.shed_percent
         )
@@ -127,11 +128,23 @@ class PodMetrics(Collector):
         yield pays
 
 
+def _queued_prompts(view: View) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "tidegate_gate_queued_prompt_tokens",
+        "Prompt tokens of the requests that wait for a seat.",
+        labels=("pool",),
+    )
+    for pool, tokens in view.queued_prompt_tokens.items():
+        family.add_metric((pool,), tokens)
+    return family
+
+
 def document(view: View) -> dict[str, Any]:
     """Return the view as `/podz` tells it."""
     return {
         "queued": view.queued,
         "queuedByClass": {str(key): count for key, count in view.queued_by_priority.items()},
+        "queuedPromptTokens": dict(view.queued_prompt_tokens),
         "shedPercent": view.shed_percent,
         "shiftPercent": view.shift_percent,
         "pods": [_pod(entry) for entry in view.pods],

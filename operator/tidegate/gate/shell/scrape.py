@@ -27,8 +27,9 @@ class TooLarge(aiohttp.ClientError):
 class Scraper:
     """One task for each pod; a pod that does not answer is told of by nothing at all.
 
-    `observe` gets what a pod said, `counted` the result of each read: `good`, `timeout`,
-    `too-large`, `status`, `unreadable` or `unreachable`.
+    `observe` gets what a pod said, `counted` the result of each read: `good`, `incomplete` (it does
+    not tell how full its KV cache is), `unreadable` (nothing in it is known, such as a page of
+    HTML), `timeout`, `too-large`, `status` or `unreachable`.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Scraper:
             return None, "unreachable"
         except UnicodeDecodeError:
             return None, "unreadable"
-        return exposition.read(page, time.monotonic()), "good"
+        return _judged(exposition.read(page, time.monotonic()))
 
     async def _page(self, pod: Pod) -> str:
         if self._session is None:
@@ -115,3 +116,9 @@ class Scraper:
                 if len(read) > _MOST_BYTES:
                     raise TooLarge
         return read.decode()
+
+
+def _judged(scrape: Scrape) -> tuple[Scrape | None, str]:
+    if scrape == Scrape(at=scrape.at):
+        return None, "unreadable"
+    return scrape, "good" if scrape.kv_usage is not None else "incomplete"

@@ -240,6 +240,26 @@ class TestCorrection:
         assert correction.unseen == 0
         assert correction.blocks == 100  # its size does not change
 
+    def test_pages_without_the_usage_of_the_cache_are_silence(self):
+        correction = Correction()
+        self.scrape(correction, [0.9] * 3)
+        self.scrape(correction, [None] * 10, start=1.5)
+        assert correction.at == 1.0
+
+    def test_after_a_long_silence_the_next_one_is_seen_as_soon(self):
+        correction = Correction()
+        self.scrape(correction, [0.9] * 3)
+        correction.expire(100.0)
+        self.scrape(correction, [0.9] * 3, start=100.0)
+        assert correction.unseen == 40
+        assert correction.expire(104.0)
+
+    def test_counters_of_an_engine_that_restarted_are_no_preemptions(self):
+        correction = Correction()
+        for number, preemptions in enumerate([50.0, 0.0, 0.0]):
+            correction.observe(Scrape(at=number / 2, preemptions=preemptions), 0)
+        assert correction.caution == 1.0
+
     def test_never_more_than_half_of_a_pod_is_taken_away(self):
         correction = Correction()
         self.scrape(correction, [1.0] * 5, known=0)

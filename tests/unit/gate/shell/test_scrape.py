@@ -9,7 +9,10 @@ from aiohttp import web
 from tidegate.gate.exchange import Pod
 from tidegate.gate.shell.scrape import Scraper
 
-PAGE = 'vllm:num_requests_running{engine="0"} 3.0\n'
+RUNNING = 'vllm:num_requests_running{engine="0"} 3.0\n'
+PAGE = RUNNING + 'vllm:kv_cache_usage_perc{engine="0"} 0.5\n'
+HTML = "<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"
+OTHER_NAMES = PAGE.replace("vllm:", "engine_v9_")
 
 
 def pod(port, name="engine-1", address="127.0.0.1"):
@@ -60,6 +63,14 @@ async def test_a_pod_tells(serve, scraper):
     assert abs(scrape.at - time.monotonic()) < 1
 
 
+@pytest.mark.parametrize("usage", ["", "vllm:kv_cache_usage_perc NaN\n"])
+async def test_a_page_without_the_usage_of_the_cache_is_told_apart(serve, scraper, usage):
+    scrape, result = await scraper.read(pod(await serve(page(RUNNING + usage))))
+
+    assert result == "incomplete"
+    assert (scrape.running, scrape.kv_usage) == (3, None)
+
+
 async def slow(request):
     await asyncio.sleep(5)
 
@@ -96,6 +107,9 @@ async def binary(request):
         (elsewhere, "status"),
         (binary, "unreadable"),
         (page("no", status=500), "status"),
+        (page(HTML), "unreadable"),
+        (page(OTHER_NAMES), "unreadable"),
+        (page(""), "unreadable"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_no_answer(serve, scraper, handler, expected):
