@@ -4,6 +4,8 @@
 """
 
 import argparse
+import asyncio
+import random
 import signal
 import threading
 import time
@@ -11,12 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import httpx2
 import openai
 
 from e2e.arrivals import Arrivals
 
 _CLIENT_SECONDS = 90.0
-_PROMPT_TOKENS = 20
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Stream:
     """One answer, or why there was none.
 
     Attributes:
+        client: Who asked, by the order of their coming.
         begun: When the client asked, in monotonic seconds.
         revision: Of the pod that served it, by `x-tidegate-revision`.
         tokens: Pieces of text that came.
@@ -31,6 +34,7 @@ class Stream:
         fault: What the client was told, or met, in place of an answer.
     """
 
+    client: int
     begun: float
     revision: str = ""
     tokens: int = 0
@@ -45,15 +49,21 @@ class Stream:
 
 @dataclass
 class Streams(Arrivals[openai.AsyncOpenAI]):
-    """Streams from one gate.
+    """Streams from one deployment's gates, each over a connection of its own.
 
-    No client tries again: what one meets is what is counted.
+    Every try is counted, and the SDK makes none of its own: what a client meets is what is told.
 
     Attributes:
+        prompt_tokens: Length of the prompts.
         output_tokens: Length of the answers.
+        tries: Times that a client asks, until it has what it asked for.
+        pause_seconds: Between two of them.
     """
 
+    prompt_tokens: int = 20
     output_tokens: int = 12
+    tries: int = 1
+    pause_seconds: float = 0.5
     model: str = "tiny"
     done: list[Stream] = field(default_factory=list)
 
@@ -65,17 +75,38 @@ class Streams(Arrivals[openai.AsyncOpenAI]):
         """Count those who did not get what they asked for, by what they met."""
         return Counter(one.fault or f"broke off: {one}" for one in self.done if not one.is_whole)
 
+    def broken(self) -> Sequence[Stream]:
+        """Return the streams that had begun and broke off."""
+        return [one for one in self.done if one.tokens and not one.is_whole]
+
+    def unserved(self) -> set[int]:
+        """Return the clients who never got what they asked for."""
+        return {one.client for one in self.done} - {one.client for one in self.done if one.is_whole}
+
     def _opened(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(
-            base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=_CLIENT_SECONDS
+            base_url=f"{self.url}/v1",
+            api_key="none",
+            max_retries=0,
+            timeout=_CLIENT_SECONDS,
+            default_headers={"Connection": "close"},  # the next one may meet another gate
         )
 
     async def _ask(self, client: openai.AsyncOpenAI, number: int) -> None:
+        for _ in range(self.tries):
+            got = await self._once(client, number)
+            self.done.append(got)
+            if got.is_whole:
+                return
+            await asyncio.sleep(self.pause_seconds)
+
+    async def _once(self, client: openai.AsyncOpenAI, number: int) -> Stream:
+        words = random.choices((" hello", " world"), k=self.prompt_tokens)
         begun, revision, tokens, ended, fault = time.monotonic(), "", 0, "", ""
         try:
             answer = await client.completions.with_raw_response.create(
                 model=self.model,
-                prompt=" hello" * _PROMPT_TOKENS,
+                prompt="".join(words),  # each its own: a prefix cache would hold but one
                 max_tokens=self.output_tokens,
                 stream=True,
                 extra_body={"ignore_eos": True},
@@ -84,9 +115,9 @@ class Streams(Arrivals[openai.AsyncOpenAI]):
             async for chunk in answer.parse():
                 tokens += bool(chunk.choices[0].text)
                 ended = chunk.choices[0].finish_reason or ended
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, httpx2.TransportError) as error:  # the second amid a stream
             fault = repr(error)
-        self.done.append(Stream(begun, revision, tokens, ended, fault))
+        return Stream(number, begun, revision, tokens, ended, fault)
 
 
 def _main() -> None:
