@@ -128,7 +128,7 @@ class Seats:
         """Nothing is measured here."""
 
     def view(self, now: float, wall: float) -> View:
-        return View([], len(self.waiting), {}, 0.0, 0.0)
+        return View([], len(self.waiting), {}, {}, 0.0, 0.0)
 
 
 @dataclass

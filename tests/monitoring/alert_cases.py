@@ -253,6 +253,14 @@ POOL_CASES = (
         | gate("prefill_tokens_per_second", "1000x3000", pool="prefill", pod="p2"),
         labels={"pool": "prefill"},
     ),
+    fires(
+        "PrefillBacklogHigh",
+        "most of it waits at the gates",
+        gate("prefill_backlog_tokens", "1000x3000", pool="prefill", pod="p1")
+        | gate("queued_prompt_tokens", "5000x3000", pool="prefill")
+        | gate("prefill_tokens_per_second", "1000x3000", pool="prefill", pod="p1"),
+        labels={"pool": "prefill"},
+    ),
     quiet(
         "PrefillBacklogHigh",
         "they have four thousand to do",

@@ -49,6 +49,7 @@ def gate(number: int = 1, gates: int = 1) -> str:
         (
             f'tidegate_gate_ttft_seconds_count{{model="m"}} {100 * number}',
             f"tidegate_gate_prefill_backlog_tokens{of_pod} 3000",
+            'tidegate_gate_queued_prompt_tokens{pool="unified"} 1000',
             f"tidegate_gate_prefill_tokens_per_second{of_pod} 2000",
             f"tidegate_gate_tokens_reserved{of_pod} 500",
             f"tidegate_gate_tokens_capacity{of_pod} 1000",
@@ -153,7 +154,7 @@ async def test_an_honest_deployment_is_known_in_every_signal(scene):
 
     assert told[KV].value == told[MEAN].value == 0.5
     assert abs(time.time() - told[KV].at) < 60
-    assert told[BACKLOG].value == 1.5  # 3,000 tokens at 2,000 a second
+    assert told[BACKLOG].value == 2.0  # 3,000 tokens on the pod and 1,000 queued, at 2,000 a second
     assert told["unified", Signal.PREFIX_HIT_RATE].value == pytest.approx(0.25)
     assert told["unified", Signal.PREEMPTIONS].value > 0
     assert 0 < told["unified", Signal.TTFT].value <= 1

@@ -232,6 +232,8 @@ class View:
     pods: Sequence[PodView]
     queued: int
     queued_by_priority: Mapping[int, int]
+    queued_prompt_tokens: Mapping[PoolName, int]
+    """Prompt tokens of those that wait, by the pool that is to prefill them."""
     shed_percent: float
     shift_percent: float
 

@@ -45,7 +45,9 @@ def _memory() -> tuple[Recording, ...]:
 
 
 def _work() -> tuple[Recording, ...]:
-    waiting = total(POOL, gates("tidegate_gate_prefill_backlog_tokens"))
+    on_pods = gates("tidegate_gate_prefill_backlog_tokens")
+    in_queues = gates("tidegate_gate_queued_prompt_tokens")
+    waiting = total(POOL, f"{on_pods} or {in_queues}")  # labels differ, so this is all of both
     speed = f"avg by ({POD}) ({gates('tidegate_gate_prefill_tokens_per_second')})"
     return (
         Recording(

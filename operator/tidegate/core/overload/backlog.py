@@ -1,8 +1,8 @@
 """How long the prompts that wait will take: their tokens over the pool's own speed of prefill.
 
-The gates know it best: they count the tokens of each request that has no first token yet. Of a
-pool whose gates tell nothing, the engines' count of waiting requests is the second source, each as
-long as a prefill took of late.
+The gates know it best: they count the tokens of each request that has no first token yet, be it
+on a pod or in their own queues. Of a pool whose gates tell nothing, the engines' count of waiting
+requests is the second source, each as long as a prefill took of late.
 """
 
 import math
@@ -32,20 +32,31 @@ def prefill_backlog(rows: Iterable[Row], scrapes: Scrapes) -> Iterator[Told]:
         if pool not in POOLS:
             continue
         reading = (
-            _of_gates(pool, pods[place, pool], gates.get(place), scrapes)
+            _of_gates(
+                pool,
+                pods[place, pool],
+                pools.get((place, pool), Figures()),
+                gates.get(place),
+                scrapes,
+            )
             if (place, pool) in pods
             else _of_engines(pool, pools[place, pool], scrapes)
         )
         yield place, (pool, Signal.PREFILL_BACKLOG), reading
 
 
-def _of_gates(pool: str, pods: _Pods, gates: Figures | None, scrapes: Scrapes) -> Reading:
+def _of_gates(
+    pool: str, pods: _Pods, queue: Figures, gates: Figures | None, scrapes: Scrapes
+) -> Reading:
     what = f"prefill backlog of pool {pool}"
     told, there = (gates.get("told"), gates.get("gates")) if gates else (None, None)
     if told is not None and there is not None and told < there:
         return missing(what, f"{told:.0f} of {there:.0f} gates are scraped")
-    tokens = 0.0
-    times = []
+    what_waits = f"prompt tokens that wait at the gates for pool {pool}"
+    queued = scrapes.judge(what_waits, queue, queue.get("queued"), at="queued_at")
+    if isinstance(queued, Unknown):
+        return queued
+    tokens, times = queued.value, [queued.at]
     for pod, figures in pods.items():
         reading = scrapes.judge(f"backlog of pod {pod}", figures, figures.get("tokens"))
         if isinstance(reading, Unknown):

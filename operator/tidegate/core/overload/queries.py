@@ -45,7 +45,11 @@ def all_of(scrape_interval_seconds: float) -> tuple[Query, ...]:
     long = window * _QUANTILE_WINDOWS
     return (
         Query("kv", "use of the KV cache of each engine, 0 to 1", _kv_usage()),
-        Query("backlog", "prompt tokens that wait on each pod, and its speed", _backlog(window)),
+        Query(
+            "backlog",
+            "prompt tokens that wait at the gates and on each pod, and its speed",
+            _backlog(window),
+        ),
         Query("preemptions", "requests that engines preempted in a minute", _preemptions(window)),
         Query("ttft", "time to the first token", _quantile("tidegate_gate_ttft_seconds", long)),
         Query(
@@ -76,6 +80,7 @@ def _kv_usage() -> str:
 def _backlog(window: int) -> str:
     tokens = _gates("tidegate_gate_prefill_backlog_tokens")
     speed = _gates("tidegate_gate_prefill_tokens_per_second")
+    queued = _gates("tidegate_gate_queued_prompt_tokens")
     gates = _gates("tidegate_gate_gates")
     waiting = _engines("vllm:num_requests_waiting")
     seconds = _increase(_engines("vllm:request_prefill_time_seconds_sum"), window, _POOL)
@@ -85,6 +90,8 @@ def _backlog(window: int) -> str:
         speed=f"avg by ({_POD}) ({speed})",
         at=f"min by ({_POD}) (timestamp({tokens}))",
         copies=f"max by ({_POD}) (count by ({_POD}, instance) ({tokens}))",
+        queued=f"sum by ({_POOL}) ({queued})",
+        queued_at=f"min by ({_POOL}) (timestamp({queued}))",
         gates=f"max by ({_DEPLOYMENT}) ({gates})",
         told=f"count by ({_DEPLOYMENT}) ({gates})",
         waiting=f"sum by ({_POOL}) ({_any(waiting)})",

@@ -135,6 +135,10 @@ class Queue:
         """Return how many wait, by class."""
         return {p: len(group.waiting) for p, group in self._classes.items() if group.waiting}
 
+    def prompt_tokens(self) -> int:
+        """Return the prompt tokens of all that wait."""
+        return sum(group.prompt_tokens for group in self._classes.values())
+
     def _compact(self) -> None:
         if len(self._order) > 2 * self._length + SLACK:
             self._order = [item for item in self._order if not item[3].is_over]

@@ -24,3 +24,7 @@ def kv(value, pod="p1", pool="unified", engine="0", at=NOW - 5, copies=1, place=
 
 def waiting_tokens(tokens, pod="p1", pool="unified", speed=1000.0, at=NOW - 5, copies=1):
     return figures(pool=pool, pod=pod, tokens=tokens, speed=speed, at=at, copies=copies)
+
+
+def queued_tokens(tokens=0, pool="unified", at=NOW - 5):
+    return figures(pool=pool, queued=tokens, queued_at=at)

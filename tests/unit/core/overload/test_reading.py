@@ -11,7 +11,7 @@ from tidegate.core.overload import reading
 from tidegate.core.overload.samples import MOST_AHEAD_SECONDS
 from tidegate.core.overload.signal import Sample, Signal, Unknown
 
-from .answers import NOW, PLACE, SCRAPE_SECONDS, figures, kv, waiting_tokens
+from .answers import NOW, PLACE, SCRAPE_SECONDS, figures, kv, queued_tokens, waiting_tokens
 
 FULLEST = ("unified", Signal.KV_USAGE)
 MEAN = ("unified", Signal.KV_USAGE_MEAN)
@@ -70,14 +70,14 @@ def test_one_pod_that_is_unknown_makes_its_pool_unknown_for_it_may_be_the_fulles
 
 
 def test_a_pool_of_which_only_gates_tell_has_unknown_usage_not_none():
-    told = known(kv=(), backlog=waiting_tokens(0))
+    told = known(kv=(), backlog=(*waiting_tokens(0), *queued_tokens()))
 
     assert told[FULLEST].reason is Reason.METRICS_MISSING
     assert told[BACKLOG] == Sample(0.0, NOW - 5)
 
 
 def test_a_question_that_failed_leaves_only_its_own_signals_unknown():
-    told = known(kv=UNREACHABLE, backlog=waiting_tokens(500))
+    told = known(kv=UNREACHABLE, backlog=(*waiting_tokens(500), *queued_tokens()))
 
     assert told[FULLEST] == UNREACHABLE
     assert told[BACKLOG].value == 0.5
@@ -96,7 +96,11 @@ def test_what_is_wrong_with_one_deployment_is_not_seen_at_another():
 def test_a_pair_has_the_signals_of_each_phase():
     told = known(
         kv=(*kv(0.3, pool="prefill"), *kv(0.6, "d1", pool="decode")),
-        backlog=(*waiting_tokens(100, pool="prefill"), *waiting_tokens(7, "d1", pool="decode")),
+        backlog=(
+            *waiting_tokens(100, pool="prefill"),
+            *waiting_tokens(7, "d1", pool="decode"),
+            *queued_tokens(pool="prefill"),
+        ),
         ttft=figures(value=0.4, samples=100, at=NOW),
         tpot=figures(value=0.02, samples=100, at=NOW),
     )
@@ -142,22 +146,57 @@ def test_the_hit_rate_is_of_prompt_tokens_and_unknown_where_none_came(asked, had
 class TestPrefillBacklog:
     def test_it_is_the_pools_tokens_over_the_pools_speed(self):
         told = known(
-            backlog=(*waiting_tokens(900, "p1", speed=200), *waiting_tokens(100, "p2", speed=300))
+            backlog=(
+                *waiting_tokens(900, "p1", speed=200),
+                *waiting_tokens(100, "p2", speed=300),
+                *queued_tokens(),
+            )
         )
 
         assert told[BACKLOG] == Sample(2.0, NOW - 5)
 
+    def test_what_waits_at_the_gates_counts_as_what_waits_on_the_pods_does(self):
+        told = known(
+            backlog=(
+                *waiting_tokens(900, "p1", speed=200),
+                *waiting_tokens(100, "p2", speed=300),
+                *queued_tokens(1500, at=NOW - 7),
+            )
+        )
+
+        assert told[BACKLOG] == Sample(5.0, NOW - 7)
+
+    @pytest.mark.parametrize(
+        ("queue", "reason"),
+        [
+            ((), Reason.METRICS_MISSING),
+            (queued_tokens(math.nan), Reason.METRICS_NOT_A_NUMBER),
+            (queued_tokens(-1), Reason.METRICS_NOT_A_NUMBER),
+            (queued_tokens(at=NOW - 46), Reason.METRICS_STALE),
+            (queued_tokens(pool="prefill"), Reason.METRICS_MISSING),
+        ],
+    )
+    def test_a_queue_that_is_not_known_is_not_an_empty_one(self, queue, reason):
+        told = known(backlog=(*waiting_tokens(0), *queue))[BACKLOG]
+
+        assert told.reason is reason
+        assert "wait at the gates for pool unified" in told.message
+
     def test_a_pod_of_unknown_speed_is_as_fast_as_the_others(self):
         told = known(
-            backlog=(*waiting_tokens(900, "p1", speed=500), *waiting_tokens(100, "p2", speed=None))
+            backlog=(
+                *waiting_tokens(900, "p1", speed=500),
+                *waiting_tokens(100, "p2", speed=None),
+                *queued_tokens(),
+            )
         )
 
         assert told[BACKLOG].value == 1.0
 
     @pytest.mark.parametrize("speed", [None, 0, math.nan, math.inf])
     def test_without_a_speed_what_waits_is_unknown_and_nothing_is_nothing(self, speed):
-        some = known(backlog=waiting_tokens(900, speed=speed))
-        none = known(backlog=waiting_tokens(0, speed=speed))
+        some = known(backlog=(*waiting_tokens(900, speed=speed), *queued_tokens()))
+        none = known(backlog=(*waiting_tokens(0, speed=speed), *queued_tokens()))
 
         assert some[BACKLOG].reason is Reason.METRICS_MISSING
         assert none[BACKLOG].value == 0.0
@@ -172,7 +211,10 @@ class TestPrefillBacklog:
 
     def test_more_gates_than_there_are_is_an_update_under_way(self):
         assert (
-            known(backlog=(*waiting_tokens(900), *figures(gates=2, told=3)))[BACKLOG].value == 0.9
+            known(backlog=(*waiting_tokens(900), *queued_tokens(), *figures(gates=2, told=3)))[
+                BACKLOG
+            ].value
+            == 0.9
         )
 
     def test_without_gates_the_engines_waiting_requests_tell(self):
@@ -208,6 +250,7 @@ def test_whatever_is_told_a_known_value_is_a_number_with_a_recent_time(
             *waiting_tokens(tokens, speed=speed, at=at, copies=copies),
             *figures(gates=gates, told=1),
             *figures(pool="unified", waiting=value, waiting_at=at, prefill=speed),
+            *queued_tokens(gates, at=at),
         ),
         preemptions=figures(pool="unified", value=value, at=at),
         prefix=figures(pool="unified", asked=value, had=tokens, at=at),

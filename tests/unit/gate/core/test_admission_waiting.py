@@ -4,6 +4,7 @@ import pytest
 from tests.unit.gate.core import doubles
 
 from tidegate.api.gate_config import Limits, Slo
+from tidegate.gate.core.admissions import Admissions
 from tidegate.gate.exchange import Outcome, Refusal, Seat, Usage, Why
 
 
@@ -198,6 +199,27 @@ def test_one_who_is_told_may_come_back_at_once():
     assert isinstance(seen[0], Seat)
     assert is_seated(behind)
     assert gate.view().queued == 1
+
+
+@pytest.mark.parametrize("pool", ["unified", "prefill"])
+def test_prompt_tokens_that_wait_are_told_of_the_pool_that_is_to_prefill_them(pool):
+    gate = doubles.Gate(doubles.config(blocks=10, pair=pool == "prefill", speed=1e6), pods=1)
+    inside = gate.seat(100, 60)
+    assert gate.view().queued_prompt_tokens == {pool: 0}
+
+    waiting = gate.ask(100, 60)
+    assert waiting == []
+    assert gate.view().queued_prompt_tokens == {pool: 100}
+
+    gate.end(inside, Outcome.FINISHED, Usage(100, 60))
+    assert is_seated(waiting)
+    assert gate.view().queued_prompt_tokens == {pool: 0}
+
+
+def test_without_a_configuration_no_queue_is_told_of():
+    core = Admissions(jitter=lambda: 0.5, choice=doubles.PlainChoice())
+
+    assert core.view(0.0, 0.0).queued_prompt_tokens == {}
 
 
 def test_the_engine_is_not_fed_so_far_ahead_that_an_urgent_request_cannot_pass():

@@ -38,7 +38,7 @@ class Affinity:
 
 
 def view(*pods) -> View:
-    return View(pods, 3, {9: 1, 5: 2}, 12.5, 0.0)
+    return View(pods, 3, {9: 1, 5: 2}, {"unified": 700}, 12.5, 0.0)
 
 
 def test_a_pod_that_is_gone_leaves_no_series():
@@ -71,6 +71,8 @@ def test_the_queue_is_shown_by_class_and_the_shares_as_they_are_now():
     registry.register(PodMetrics(lambda: view(), Affinity()))
 
     assert registry.get_sample_value("tidegate_gate_queue_length", {"class": "9"}) == 1
+    of_pool = {"pool": "unified"}
+    assert registry.get_sample_value("tidegate_gate_queued_prompt_tokens", of_pool) == 700
     assert registry.get_sample_value("tidegate_gate_shed_percent") == 12.5
 
 
@@ -90,11 +92,8 @@ def test_whether_affinity_pays_is_told_where_it_is_known(pays, expected):
 def test_the_document_tells_the_same():
     told = pod_metrics.document(view(pod_view()))
 
-    assert (told["queued"], told["queuedByClass"], told["shedPercent"]) == (
-        3,
-        {"9": 1, "5": 2},
-        12.5,
-    )
+    assert (told["queued"], told["queuedByClass"]) == (3, {"9": 1, "5": 2})
+    assert (told["queuedPromptTokens"], told["shedPercent"]) == ({"unified": 700}, 12.5)
     [pod] = told["pods"]
     assert (pod["name"], pod["reservedTokens"], pod["capacityTokens"]) == ("engine-1", 100, 800)
     assert (pod["requests"], pod["scrapeAgeSeconds"], pod["pool"]) == (2, 0.4, "unified")
