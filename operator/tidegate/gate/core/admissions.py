@@ -9,6 +9,7 @@ from tidegate.gate.core.choice import Choice
 from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.entry import Entry
 from tidegate.gate.core.fair_share import FairShare
+from tidegate.gate.core.gate_share import GateShare
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.objectives import Objectives
@@ -42,15 +43,16 @@ FAILURES = frozenset({Outcome.ENGINE_FAILED, Outcome.UNREACHABLE, Outcome.DEADLI
 class Admissions:
     """Seats requests on pods by what their KV caches can still hold, and in time.
 
-    `jitter` returns a random number of [0, 1), for Retry-After.
+    `jitter` returns a random number of [0, 1), for Retry-After; `joins` is for a gate that starts
+    while others may be serving.
     """
 
-    def __init__(self, *, jitter: Callable[[], float], choice: Choice) -> None:
+    def __init__(self, *, jitter: Callable[[], float], choice: Choice, joins: bool = False) -> None:
         self._choice = choice
         self._config: GateConfig | None = None
         self._gates = 1
         self._lengths = Lengths()
-        self._ledger = Ledger(self._lengths)
+        self._ledger = Ledger(self._lengths, GateShare(joins=joins))
         self._objectives = Objectives()
         self._shares = FairShare()
         self._retries = RetryBudget()

@@ -22,7 +22,16 @@ NULL_BLOCKS = 1
 class Correction:
     """Blocks of one pod that the engine uses and the ledger does not know of."""
 
-    __slots__ = ("_excess", "_interval", "_preemptions", "at", "blocks", "caution", "unseen")
+    __slots__ = (
+        "_excess",
+        "_interval",
+        "_preemptions",
+        "at",
+        "blocks",
+        "caution",
+        "others_blocks",
+        "unseen",
+    )
 
     def __init__(self) -> None:
         self.at: float | None = None
@@ -31,14 +40,19 @@ class Correction:
         """Blocks that requests may take, as the engine says; None until it did."""
         self.unseen = 0
         """Blocks to leave out of the capacity."""
+        self.others_blocks: int | None = None
+        """Blocks that others than this gate hold, at most; None while the engine does not tell."""
         self.caution = 1.0
         """How much more than usual is to be kept free, since the engine preempted."""
         self._preemptions: float | None = None
         self._interval = FIRST_INTERVAL_SECONDS
         self._excess: list[int] = []
 
-    def observe(self, scrape: Scrape, known_blocks: int) -> None:
-        """Compare what the engine uses with the blocks that the ledger knows to be in use."""
+    def observe(self, scrape: Scrape, known_blocks: int, begun_blocks: int = 0) -> None:
+        """Compare what the engine uses with the blocks that the ledger knows to be in use.
+
+        `begun_blocks` are those of this gate's own requests that have begun to answer.
+        """
         if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
             self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
         self._heed(scrape.preemptions)
@@ -46,9 +60,12 @@ class Correction:
         if self.blocks is None or usage is None or not isfinite(usage) or not 0 <= usage <= 1:
             self._excess.clear()
             self.unseen //= 2
+            self.others_blocks = None
             return
         self._heard(scrape.at)
-        self._excess.append(round(usage * self.blocks) - known_blocks)
+        used_blocks = round(usage * self.blocks)
+        self.others_blocks = max(0, used_blocks - begun_blocks)
+        self._excess.append(used_blocks - known_blocks)
         del self._excess[:-RUNNING_SCRAPES]
         least = min(self._excess)
         if least > 0 and len(self._excess) == RUNNING_SCRAPES:
@@ -77,7 +94,8 @@ class Correction:
         """Go back to the ledger alone when the pod has been silent; tell whether it did."""
         if self.at is None or now - self.at <= STALE_INTERVALS * self._interval:
             return False
-        had = self.unseen > 0
+        had = self.unseen > 0 or self.others_blocks is not None
         self.unseen = 0
+        self.others_blocks = None
         self._excess.clear()
         return had

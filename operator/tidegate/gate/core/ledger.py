@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from typing import cast
 
-from tidegate.api.gate_config import GateConfig, PoolName, SliceConfig
+from tidegate.api.gate_config import Deadlines, GateConfig, PoolName, SliceConfig
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.entry import LOOK_EVERY_TOKENS, Entry
+from tidegate.gate.core.gate_share import GateShare
 from tidegate.gate.core.lengths import Lengths
 from tidegate.gate.core.pod_book import PodBook
 from tidegate.gate.exchange import Pod, Scrape
@@ -15,13 +17,14 @@ from tidegate.gate.exchange import Pod, Scrape
 class Ledger:
     """The books of all pods."""
 
-    def __init__(self, lengths: Lengths) -> None:
+    def __init__(self, lengths: Lengths, share: GateShare) -> None:
         self._lengths = lengths
+        self._share = share
         self.books: dict[str, PodBook] = {}
         self._slices: dict[str, SliceConfig] = {}
         self._rules: dict[str, BlockRule] = {}
         self._headroom = GateConfig.model_fields["headroom"].default
-        self._gates = 1
+        self._handover_seconds = Deadlines().drain
         self._untimed: list[tuple[float, int, Entry]] = []
         self._entries = 0
 
@@ -38,15 +41,21 @@ class Ledger:
         }
         self._slices = slices
         self._headroom = config.headroom
+        self._handover_seconds = config.deadlines.drain
         for book in self.books.values():
             self._assign(book)
-            book.settle(self._headroom, self._gates)
+            book.settle(self._headroom, self._share)
 
     def share_with(self, gates: int) -> None:
         """Take 1/N of every pod."""
-        self._gates = max(1, gates)
+        if self._share.divide(gates):
+            for book in self.books.values():
+                book.is_clear = False
+        self._settle()
+
+    def _settle(self) -> None:
         for book in self.books.values():
-            book.settle(self._headroom, self._gates)
+            book.settle(self._headroom, self._share)
 
     def endpoints(self, pool: PoolName, pods: Sequence[Pod]) -> None:
         """Open books of new pods, close those of pods that are gone and hold nothing."""
@@ -60,7 +69,7 @@ class Ledger:
             book.pod = pod
             book.is_present = True
             self._assign(book)
-            book.settle(self._headroom, self._gates)
+            book.settle(self._headroom, self._share)
             self.books[name] = book
 
     def _assign(self, book: PodBook) -> None:
@@ -73,10 +82,11 @@ class Ledger:
         if book is None:
             return
         known = book.peak_blocks
-        if self._gates > 1:  # what the others hold is not known here, only what they may
-            known = max(known * self._gates, int(book.physical_blocks * self._headroom))
-        book.correction.observe(scrape, known)
-        book.settle(self._headroom, self._gates)
+        gates = self._share.gates
+        if gates > 1:  # what the others hold is not known here, only what they may
+            known = max(known * gates, int(book.physical_blocks * self._headroom))
+        book.correction.observe(scrape, known, 0 if self._share.is_settled else _begun(book))
+        book.settle(self._headroom, self._share)
 
     def load(self, pod: Pod) -> float:
         """Return the share of a pod that is reserved."""
@@ -243,9 +253,18 @@ class Ledger:
                 entry.pod.waiting_sequences -= entry.demand.ask.samples
         for book in self.books.values():
             if book.correction.expire(now):
-                book.settle(self._headroom, self._gates)
+                book.settle(self._headroom, self._share)
+        if self._share.tick(now, self._handover_seconds):
+            self._settle()
 
     def _forget(self, book: PodBook) -> None:
         """Drop the book of a pod that is gone and holds nothing more."""
         if not book.is_present and not book.visits and self.books.get(book.pod.name) is book:
             del self.books[book.pod.name]
+
+
+def _begun(book: PodBook) -> int:
+    """Return the blocks of a pod's requests that have begun to answer, so that they hold them."""
+    return sum(
+        growing.blocks for entry, growing in book.requests.items() if cast(Entry, entry).has_token
+    )

@@ -6,6 +6,7 @@ from tidegate.api.gate_config import SliceConfig
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.correction import Correction
 from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.gate_share import GateShare
 from tidegate.gate.core.peak import Growing, Peak
 from tidegate.gate.core.speeds import PrefillSpeed, Stay, TimePerToken
 from tidegate.gate.exchange import Pod, PodView
@@ -26,6 +27,7 @@ class PodBook:
         "capacity_blocks",
         "correction",
         "full_until",
+        "is_clear",
         "is_present",
         "peak",
         "physical_blocks",
@@ -52,6 +54,8 @@ class PodBook:
         self.physical_blocks = 0
         self.sequences_limit = 1
         self.is_present = True
+        self.is_clear = False
+        """Other gates hold no more of it than is theirs."""
         self.full_until = 0.0
         self.reserved_blocks = 0
         """What all requests hold at their ends, together; more than they ever hold at once."""
@@ -81,7 +85,7 @@ class PodBook:
         if part and part.prefill_tokens_per_second:
             self.prefill.guess(part.prefill_tokens_per_second)
 
-    def settle(self, headroom: float, gates: int) -> None:
+    def settle(self, headroom: float, share: GateShare) -> None:
         """Work out this gate's share of the pod."""
         part = self.slice
         if part is None:
@@ -90,8 +94,12 @@ class PodBook:
             return
         self.physical_blocks = self.correction.blocks or part.kv_blocks
         usable = self.physical_blocks * headroom - self.correction.unseen
-        self.capacity_blocks = max(1, int(usable / gates))
-        self.sequences_limit = max(1, part.max_num_seqs // gates)
+        others = self.correction.others_blocks
+        self.is_clear = self.is_clear or share.is_clear(usable, others)
+        self.capacity_blocks = (
+            share.whole_blocks(usable) if self.is_clear else share.sure_blocks(usable, others)
+        )
+        self.sequences_limit = max(1, part.max_num_seqs // share.gates)
 
     def blocks_of(self, demand: Demand, output_tokens: int) -> int:
         """Return the blocks of a request whose answers have so many tokens; 0 if unknown."""

@@ -45,7 +45,7 @@ class Gate:
         self.telemetry = Telemetry(self.metrics, listeners)
         self.reader = Reader(None, Keys())
         choice = Choice()
-        self.admissions = Admissions(jitter=random.random, choice=choice)
+        self.admissions = Admissions(jitter=random.random, choice=choice, joins=True)
         self.configuration = Configuration(namespace, deployment, self._use)
         self.scraper = Scraper(self.admissions.observe, self._scraped)
         self.is_draining = False

@@ -130,10 +130,10 @@ def ask(prompt=100, limit=100, *, tenant="t", priority=5, own_limit=None, **chan
 class Gate:
     """Admissions with a clock, and a list of what was decided."""
 
-    def __init__(self, settings=None, *, pods=1, jitter=0.5):
+    def __init__(self, settings=None, *, pods=1, jitter=0.5, joins=False):
         self.settings = settings or config()
         self.choice = PlainChoice()
-        self.core = Admissions(jitter=lambda: jitter, choice=self.choice)
+        self.core = Admissions(jitter=lambda: jitter, choice=self.choice, joins=joins)
         self.now = 0.0
         self.core.configure(self.settings, self.now)
         for pool in self.settings.services:

@@ -9,9 +9,9 @@ from tidegate.gate.exchange import Outcome, Refusal, Scrape, Seat, Shift, Surfac
 NO_QUEUE = Limits(max_queue=0)
 
 
-def gate(pods=1, **settings):
+def gate(pods=1, joins=False, **settings):
     settings = {"limits": NO_QUEUE, **settings}
-    return doubles.Gate(doubles.config(**settings), pods=pods)
+    return doubles.Gate(doubles.config(**settings), pods=pods, joins=joins)
 
 
 def decision(answers):
@@ -145,6 +145,57 @@ def test_each_gate_takes_its_share_of_every_pod(gates, seats):
     while got < 20 and isinstance(tried.ask(100, 60)[0], Seat):
         got += 1
     assert got == seats
+
+
+class TestAGateThatJoinsOthers:
+    """Those who had a larger share hold it until their requests end."""
+
+    def used(self, tried, share):
+        tried.core.observe("u0", Scrape(at=tried.now, kv_usage=share, num_gpu_blocks=101))
+        return tried.book().capacity_blocks
+
+    def test_it_takes_nothing_that_they_may_still_need(self):
+        tried = gate(blocks=100, joins=True)
+        tried.core.gates(2)
+
+        assert self.used(tried, 0.6) == 1
+
+    def test_it_has_its_part_at_once_where_the_engine_shows_room(self):
+        tried = gate(blocks=100, joins=True)
+        tried.core.gates(2)
+
+        assert self.used(tried, 0.2) == 50
+
+    def test_its_own_requests_are_not_taken_for_theirs(self):
+        tried = gate(blocks=100, joins=True)
+        tried.core.gates(2)
+        self.used(tried, 0.0)
+        tried.core.first_token(tried.seat(600, 60), tried.now)
+
+        assert self.used(tried, 0.4) == 50
+
+    def test_it_has_its_part_in_the_end_though_the_engine_tells_nothing(self):
+        tried = gate(blocks=100, joins=True)
+        tried.core.gates(2)
+        tried.wait(31, step=1.0)
+
+        assert tried.book().capacity_blocks == 50
+
+    def test_what_the_others_take_of_their_own_part_later_changes_nothing(self):
+        tried = gate(blocks=100, joins=True)
+        tried.core.gates(2)
+        self.used(tried, 0.0)
+
+        assert self.used(tried, 0.5) == 50
+
+    def test_what_one_that_leaves_still_holds_is_not_given_again(self):
+        tried = gate(blocks=100)
+        tried.core.gates(2)
+        tried.core.gates(1)
+
+        assert self.used(tried, 0.4) == 50
+        assert self.used(tried, 0.1) == 80
+        assert self.used(tried, 0.0) == 100
 
 
 def test_headroom_is_kept_free():
