@@ -221,6 +221,36 @@ class TestWithoutData:
 
         assert loop_events(world) == [("Warning", "MetricsUnreachable"), ("Normal", "MetricsFresh")]
 
+    @pytest.mark.parametrize("seconds", [5, 15, 30])
+    async def test_a_scrape_or_an_answer_that_is_missed_is_no_news(self, seconds):
+        world = await overloaded()
+        held, writes = shed(world), len(world.api.writes)
+        world.api.events.clear()
+        missed = Unknown(Reason.METRICS_MISSING, "kvUsage: Prometheus has no series of it")
+        world.metrics.tell(missed, missed)
+        await world.oversee(seconds)
+        world.metrics.silence = UNREACHABLE
+        await world.oversee(5)
+
+        assert world.condition("MetricsAvailable")["status"] == "True"
+        assert (shed(world), loop_events(world)) == (held, [])
+        assert len(world.api.writes) - writes <= 4, "the shares are renewed, and nothing else"
+
+        await world.oversee(45)
+        assert world.condition("MetricsAvailable")["status"] == "False"
+        assert shed(world) == held, "and now they are held without data"
+
+    @pytest.mark.parametrize(
+        "reason", [Reason.METRICS_NOT_A_NUMBER, Reason.METRICS_AMBIGUOUS, Reason.METRICS_STALE]
+    )
+    async def test_a_series_that_lies_is_told_at_once(self, reason):
+        world = await serving()
+        world.metrics.tell(Unknown(reason, "it is wrong"))
+        await world.oversee(5)
+
+        condition = world.condition("MetricsAvailable")
+        assert (condition["status"], condition["reason"]) == ("False", reason)
+
     async def test_ages_that_move_are_no_news(self):
         world = await serving()
         writes = []
@@ -244,7 +274,7 @@ class TestWithoutData:
     async def test_a_pod_that_is_not_scraped_may_be_the_fullest_so_its_pool_is_unknown(self):
         world = await serving()
         world.metrics.unsampled = {world.ready("unified")[0]["metadata"]["name"]}
-        await world.oversee(60)
+        await world.oversee(120)
 
         condition = world.condition("MetricsAvailable")
         assert (condition["status"], condition["reason"]) == ("False", "MetricsMissing")
@@ -283,7 +313,7 @@ class TestALever:
     async def test_holds_with_and_without_prometheus_until_it_lapses(self, silence):
         world = await serving()
         world.metrics.silence = silence
-        await world.oversee(10)
+        await world.oversee(60)
         world.api.events.clear()
         lever = {"action": "Shed", "percent": 40, "until": until(world, 300), "reason": "INC-1"}
         world.apply(overload={"override": lever})

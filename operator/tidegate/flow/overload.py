@@ -14,6 +14,7 @@ from tidegate.core.overload import conditions, lever, pressure, to_status
 from tidegate.core.overload.complete import complete
 from tidegate.core.overload.decide import decide, target
 from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
+from tidegate.core.overload.last_known import bridged
 from tidegate.core.overload.load import Load, spare_per_second
 from tidegate.core.overload.signal import Signals
 from tidegate.core.status.conditions import Verdict
@@ -128,7 +129,8 @@ class _Look:
         pools = [name for name, pool in spec.pools.by_name().items() if pool.replicas]
         signals = complete(self.told.get(ref), pools, self.metrics.why_silent())
         unseen.mark(signals, ref, spec.overload, self.cluster, self.metrics, self.tick, self.now)
-        return signals
+        before = self.memory.seen.get(ref)
+        return bridged(signals, before.signals if before else {}, self.now, self.tick)
 
     def _headroom(self, ref: Ref, target: Ref) -> Headroom:
         """Return what another deployment can take, from what this tick was told of it."""
