@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from tidegate.core.analysis import distributions
 
 _MOST_CORRELATION = 0.9
+_ROUNDING = 1e-12
+"""Part of an interval's size that arithmetic alone may put it off the mean."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ def compare(strata: Sequence[Stratum]) -> Difference | None:
     weights = [stratum.weight for stratum in met]
     whole = sum(weights)
     value = sum(w * of.difference for w, of in zip(weights, met, strict=True)) / whole
-    rests = [w * (of.difference - value) for w, of in zip(weights, met, strict=True)]
+    rests = _beyond_rounding(
+        [w * (of.difference - value) for w, of in zip(weights, met, strict=True)], weights
+    )
     wider = widening(rests)
     variance = max(_of_requests(met), between(rests) * wider)
     return Difference(value, math.sqrt(variance) / whole, degrees(weights) / wider)
@@ -76,6 +80,17 @@ def _of_requests(strata: Sequence[Stratum]) -> float:
     hits = sum(of.canary + of.baseline for of in strata)
     share = hits / sum(of.canary_of + of.baseline_of for of in strata)
     return share * (1 - share) * sum(of.weight for of in strata)
+
+
+def _beyond_rounding(rests: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Return what intervals are off the mean, without what is left by arithmetic alone.
+
+    Intervals that agree in truth would seem to be correlated by that, in one way or another.
+    """
+    return [
+        rest if abs(rest) > _ROUNDING * size else 0.0
+        for rest, size in zip(rests, sizes, strict=True)
+    ]
 
 
 def between(rests: Sequence[float]) -> float:

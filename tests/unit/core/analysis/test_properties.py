@@ -109,6 +109,20 @@ def test_the_unit_of_time_does_not_matter(seed, factor):
     assert other.canary == pytest.approx(one.canary * factor)
 
 
+@pytest.mark.parametrize("requests", [37, 60, 100, 233, 600])
+def test_an_equal_canary_that_has_passed_stays_passed_while_nothing_changes(requests):
+    """Intervals that are all alike have no scatter; what arithmetic leaves is none."""
+    counts = tuple(requests * part for part in (0.2, 0.5, 0.25, 0.05, 0.0))
+    alike = {"ttft": Histogram((0.1, 0.2, 0.4, 0.8), counts)}
+    both = side("alike", requests=0, intervals=120, fixed=alike)
+
+    for metric in (Metric.TTFT_P50, Metric.TTFT_P95):
+        found = [verdict_of(metric, both[:seen], both[:seen]) for seen in range(4, 121)]
+        passed = found.index(Verdict.PASS)
+        assert set(found[:passed]) <= {Verdict.INCONCLUSIVE}
+        assert set(found[passed:]) == {Verdict.PASS}
+
+
 def test_bets_on_counts_call_an_equal_side_worse_no_oftener_than_said():
     """All looks of one run count as one chance; the sides' shares of the requests change."""
     wrong = 0
