@@ -1,9 +1,11 @@
 """What one part of a gate learns reaches the others."""
 
+import time
+
 import pytest
 from tests.unit.gate.shell.documents import CONFIG, config_bytes
 
-from tidegate.gate.exchange import Outcome, Pod
+from tidegate.gate.exchange import Outcome, Pod, Scrape
 from tidegate.gate.shell.endpoints import Endpoints
 from tidegate.gate.shell.gate import Gate
 from tidegate.gate.shell.metrics import Metrics
@@ -61,6 +63,10 @@ async def test_endpoints_that_came_before_the_configuration_are_used_with_it(gat
 
     [seen] = gate.view().pods
     assert seen.pod.name == "a"
+    assert seen.capacity_tokens < 100, "others may still hold what they had before it joined"
+    idle = Scrape(time.monotonic(), kv_usage=0.0, num_gpu_blocks=513)
+    gate.admissions.observe("a", idle)
+    [seen] = gate.view().pods
     # 512 blocks of 16 tokens, 95 % of them, shared by two gates
     assert seen.capacity_tokens == pytest.approx(512 * 16 * 0.95 / 2, rel=0.02)
     assert value(gate, "gates") == 2
