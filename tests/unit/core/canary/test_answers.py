@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.core.analysis.evidence import Metric
+from tidegate.core.analysis.evidence import Evidence, Metric
 from tidegate.core.canary import answers, questions
 from tidegate.core.canary.questions import Window
 
@@ -47,6 +47,18 @@ def test_without_its_last_bucket_a_histogram_is_none():
 def test_nothing_at_all_is_no_zero():
     found = read(requests=[], ttft=[], preemptions=[], prefix=[])
     assert {(one.requests, one.preemptions, one.ttft) for one in found} == {(None, None, None)}
+
+
+def test_what_the_stable_pods_did_is_no_evidence_of_the_canary():
+    """A selector that misses the canary finds the others, and they are well."""
+    of_stable = {
+        "requests": [series({130: 90}, revision="old", outcome="finished")],
+        "ttft": [series({130: 90}, revision="old", le=le) for le in ("0.1", "+Inf")],
+        "preemptions": [series({130: 0}, revision="old")],
+        "memory": [series({130: 7}, revision="old")],
+    }
+    found = read(**of_stable, prefix=[series({130: 5}, label="hits")])[0]
+    assert found == Evidence(at=100.0, seconds=30.0)
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf"])
