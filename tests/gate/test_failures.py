@@ -35,6 +35,11 @@ async def closes(_: object, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
+async def closes_amid(_: object, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + completion()[:-5])
+    writer.close()
+
+
 async def pauses(_: object, writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(5)
 
@@ -117,6 +122,12 @@ BEFORE_A_BYTE: dict[str, tuple[Script, Outcome]] = {
     "answers 500": (answers(whole(b"{}", "500 Oh")), Outcome.ENGINE_FAILED),
     "is full": (answers(whole(b"{}", "503 Busy")), Outcome.ENGINE_FULL),
     "answers garbage": (answers(b"SSH-2.0-OpenSSH_9\r\n\r\n"), Outcome.ENGINE_FAILED),
+    "answers with a page": (
+        answers(
+            b"HTTP/1.1 200 OK\r\ncontent-type: Text/HTML\r\ncontent-length: 13\r\n\r\n<html></html>"
+        ),
+        Outcome.ENGINE_FAILED,
+    ),
     "answers endlessly": (
         answers(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 99_999),
         Outcome.ENGINE_FAILED,
@@ -156,6 +167,10 @@ async def test_a_failure_before_the_first_byte_is_made_good_by_another_pod(
 
 
 WHOLE_ANSWERS = {
+    "answers garbage": answers(whole(b"upstream connect error")),
+    "answers half": answers(whole(completion()[:-5])),
+    "answers nothing": answers(whole(b"")),
+    "closes amid what only the close would end": closes_amid,
     "aborts": answers(whole(completion("abort"))),
     "is cut off": then_resets(answers(whole(completion())[:-5])),
     "answers 500": answers(whole(b"{}", "500 Oh")),

@@ -15,7 +15,7 @@ from tidegate.gate.wire import events
 from tidegate.gate.wire.answer import Answer, End, outcome_of
 from tidegate.gate.wire.events import EVENT_END, Kind
 from tidegate.gate.wire.framing import TERMINATOR
-from tidegate.gate.wire.heads import CHUNKED, Answered, Headers, header, with_ours
+from tidegate.gate.wire.heads import CHUNKED, Answered, BadHead, Headers, header, with_ours
 from tidegate.gate.wire.parties import Client, Progress
 from tidegate.gate.wire.patience import Patience
 from tidegate.gate.wire.pods import PodConnection
@@ -28,6 +28,8 @@ TOLD_TOKENS: Final = 16
 CLIENT_STALL_SECONDS: Final = 60.0
 """A client that reads nothing for so long holds KV for nobody."""
 _TAIL_BYTES: Final = 4096
+_KINDS: Final = (b"application/json", b"text/event-stream")
+"""Content types of all that the gate's surfaces answer."""
 _WITH_CHOICES: Final = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 
 
@@ -106,7 +108,9 @@ class Relay(Answer):
             self._fail(Outcome.CLIENT_GONE, Why.STALLED, "the client read nothing")
 
     def _on_head(self, answered: Answered) -> None:
-        kind = header(answered.headers, b"content-type")
+        kind = header(answered.headers, b"content-type").lower()
+        if answered.status == 200 and kind and not kind.startswith(_KINDS):
+            raise BadHead("it is neither JSON nor a stream of events")  # a proxy's page of HTML
         self._is_stream = answered.status == 200 and kind.startswith(b"text/event-stream")
         self._is_dechunked = answered.length == CHUNKED and self._client.is_http10
         self._strips_usage &= answered.length < 0
@@ -237,6 +241,9 @@ class Relay(Answer):
             if self._is_aborted(kept):
                 self._break(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "the engine stopped")
                 return
+            if not self._looks_like_json(kept):
+                self._break(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "its answer is no JSON object")
+                return
             self._usage = events.usage_in(kept)
         if not self.has_begun:
             self._begin()
@@ -251,6 +258,16 @@ class Relay(Answer):
         if self._surface in _WITH_CHOICES:
             return events.DONE in self._last[-64:]
         return self._has_response_end or self._surface is not Surface.RESPONSES
+
+    def _looks_like_json(self, kept: bytes) -> bool:
+        """Tell whether an answer that is no stream begins and ends as an object; it is not parsed.
+
+        Of a long one that is on its way only the end is there; in chunks neither stands alone.
+        """
+        if self.answered is None or self.answered.length == CHUNKED:
+            return True
+        begins = self.has_begun or kept.lstrip()[:1] == b"{"
+        return begins and kept.rstrip()[-1:] == b"}"
 
     def _tell(self) -> None:
         tokens, self._untold = self._untold, 0
