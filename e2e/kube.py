@@ -138,9 +138,14 @@ class Kube:
 
     def pod_url(self, pod: Document, port: int = 8000) -> str:
         """Return the base URL of a pod's port: through the API server, so from anywhere."""
+        return self.url(self.pod_path(pod, port))
+
+    @staticmethod
+    def pod_path(pod: Document, port: int) -> str:
+        """Return the path of the API that leads to a pod's port."""
         metadata = pod["metadata"]
         place = path("pods", metadata["namespace"], f"{metadata['name']}:{port}")
-        return self.url(f"{place}/proxy")
+        return f"{place}/proxy"
 
     def find(self, plural: str, namespace: str | None, name: str) -> Document | None:
         """Return one object, None where it is not there."""

@@ -1,11 +1,10 @@
 """The operator in the cluster: installed as by a user, of the current code, and crashed."""
 
-import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e import fingerprint, helm
+from e2e import fingerprint, helm, pod_processes
 from e2e.engine import metrics
 from e2e.engine.metrics import Metrics
 from e2e.kube import Document, Kube, Not, path, wait_until
@@ -102,7 +101,9 @@ def install(kube: Kube, image: str, replicas: int = 2, config: Document | None =
     helm.upgrade(kube.kubeconfig, NAME, NAMESPACE, values(image, replicas, config))
     kube.kubectl("wait", "--for=condition=Established", "crd/llmdeployments.tidegate.io")
     is_current = _has_run(operator) and _installed(kube) == _current()
-    if not is_current or any(map(_restarts, operator.pods())):  # after a restart, others wait long
+    if not is_current or any(
+        map(pod_processes.restarts, operator.pods())
+    ):  # after a restart, others wait long
         kube.kubectl("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
     operator.wait_ready()
     assert _installed(kube) == _current(), (
@@ -146,52 +147,25 @@ def _installed(kube: Kube) -> str:
 
 def crash(operator: Operator, pod: Document) -> None:
     """End a pod's process as a bug or the kernel would: at once, and with the Lease still held."""
-    restarts = _restarts(pod)
+    restarts = pod_processes.restarts(pod)
     name = pod["metadata"]["name"]
-    for pid in _processes(pod):
-        os.kill(pid, signal.SIGKILL)
+    pod_processes.send(pod, pod_processes.TIDEGATE, signal.SIGKILL)
 
     def restarted() -> bool:
         found = operator.kube.find("pods", NAMESPACE, name)
-        return found is not None and _restarts(found) > restarts
+        return found is not None and pod_processes.restarts(found) > restarts
 
     wait_until(f"the container of {name} is started again", restarted, 60)
 
 
 def pause(pod: Document) -> None:
     """Stop a pod's process in the middle of what it does; `resume` lets it go on."""
-    for pid in _processes(pod):
-        os.kill(pid, signal.SIGSTOP)
+    pod_processes.send(pod, pod_processes.TIDEGATE, signal.SIGSTOP)
 
 
 def resume(pod: Document) -> None:
     """Let a paused process go on."""
-    for pid in _processes(pod):
-        os.kill(pid, signal.SIGCONT)
-
-
-def _processes(pod: Document) -> list[int]:
-    """Return the pids, on this machine, of the operator's own process in a pod of ours."""
-    uid = pod["metadata"]["uid"]
-    spellings = (uid, uid.replace("-", "_"))
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            groups = (folder / "cgroup").read_text()
-            command = (folder / "cmdline").read_bytes()
-        except OSError:  # it ended meanwhile
-            continue
-        if b"tidegate" in command and any(spelling in groups for spelling in spellings):
-            found.append(int(folder.name))
-    assert found, f"no process of pod {pod['metadata']['name']} is on this machine"
-    return found
-
-
-def _restarts(pod: Document) -> int:
-    statuses = pod["status"].get("containerStatuses") or ()
-    return sum(status["restartCount"] for status in statuses)
+    pod_processes.send(pod, pod_processes.TIDEGATE, signal.SIGCONT)
 
 
 def count(scraped: Metrics, verbs: tuple[str, ...], resources: tuple[str, ...] = ()) -> float:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import openai
 import pytest
-from e2e import llmd
+from e2e import gates, llmd
 from e2e.kube import Not, wait_until
 from e2e.llmd import REVISION, env, is_ready
 
 HERE = Path(__file__).parent
 MODEL = "tiny"
-ADMIN_PORT = 9090
 WORD_SECONDS = 30.0
 CHAT = [{"role": "user", "content": "hello " * 20}]
 FILES = {"unified": "unified.yaml", "pair": "pair.yaml"}
@@ -50,24 +49,6 @@ def curl(*words):
     return done.stdout
 
 
-def admin(deployment, gate, path):
-    return json.loads(deployment.kube.text(_admin_path(deployment, gate, path)))
-
-
-def _admin_path(deployment, gate, path):
-    name = f"{gate['metadata']['name']}:{ADMIN_PORT}"
-    return f"/api/v1/namespaces/{deployment.namespace}/pods/{name}/proxy/{path}"
-
-
-def reserved(deployment):
-    """Tokens that all gates together have reserved on all pods."""
-    return sum(
-        pod["reservedTokens"]
-        for gate in deployment.gates()
-        for pod in admin(deployment, gate, "podz")["pods"]
-    )
-
-
 # where it is
 
 
@@ -94,10 +75,10 @@ def test_a_pod_of_the_cluster_reaches_it_by_name(kube, deployments, mode):
 
 def test_gates_spread_over_nodes_and_run_the_operators_image(kube, operator, deployments):
     (image,) = {pod["spec"]["containers"][0]["image"] for pod in operator.pods()}
-    gates = deployments["unified"].gates()
+    pods = deployments["unified"].gates()
 
-    assert {pod["spec"]["containers"][0]["image"] for pod in gates} == {image}
-    assert len({llmd.node_of(pod) for pod in gates}) == 2
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods} == {image}
+    assert len({llmd.node_of(pod) for pod in pods}) == 2
 
 
 # the official client
@@ -156,12 +137,12 @@ def test_a_cancelled_stream_gives_its_tokens_back(local, deployments, mode):
         extra_body={"ignore_eos": True},
     )
     next(iter(stream))
-    assert reserved(deployment) > 0
+    assert gates.reserved(deployment) > 0
 
     stream.close()
 
     wait_until(
-        "no token is reserved", lambda: reserved(deployment) == 0 or Not(reserved(deployment)), 10
+        "no token is reserved", lambda: not (held := gates.reserved(deployment)) or Not(held), 10
     )
 
 
@@ -201,7 +182,7 @@ def test_a_change_of_the_gate_reaches_it_and_restarts_nobody(deployments):
     generation = deployment.document["metadata"]["generation"]
 
     def probe():
-        found = [admin(deployment, gate, "configz") for gate in deployment.gates()]
+        found = [gates.document(deployment, gate, "/configz") for gate in deployment.gates()]
         has = all(told["valid"] and told["generation"] == generation for told in found)
         return has or Not(found)
 
