@@ -19,6 +19,8 @@ import openai
 from e2e.arrivals import Arrivals
 
 _CLIENT_SECONDS = 90.0
+_BREAKS = (httpx2.TransportError, ValueError)
+"""What the SDK raises where a connection breaks amid a stream, and where half of an event came."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Streams(Arrivals[openai.AsyncOpenAI]):
             async for chunk in answer.parse():
                 tokens += bool(chunk.choices[0].text)
                 ended = chunk.choices[0].finish_reason or ended
-        except (openai.OpenAIError, httpx2.TransportError) as error:  # the second amid a stream
+        except (openai.OpenAIError, *_BREAKS) as error:
             fault = repr(error)
         return Stream(number, begun, revision, tokens, ended, fault)
 
