@@ -36,14 +36,17 @@ class GateShare:
         return self.gates < before
 
     def tick(self, now: float, seconds: float) -> bool:
-        """Let it rise, to the whole within so many seconds; tell whether it did."""
+        """Let it rise, to the whole within so many seconds; tell whether it did.
+
+        It rises slowly at first: what the others hold still grows, and nothing of it has ended.
+        """
         if self.is_settled:
             return False
         if self._changed_at is None:
             self._changed_at = now
         whole = 1 / self.gates
         done = min(1.0, (now - self._changed_at) / seconds)
-        self.sure = whole if done == 1 else self._start + (whole - self._start) * done
+        self.sure = whole if done == 1 else self._start + (whole - self._start) * done**2
         return True
 
     def is_clear(self, usable_blocks: float, others_blocks: float | None) -> bool:
