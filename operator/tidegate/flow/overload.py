@@ -95,8 +95,16 @@ class _Look:
         held = decision_of(ref, document, self.memory) or Decision()
         to = target(spec.overload, self.now)
         headroom = self._headroom(ref, Ref(ref.namespace, to)) if to else None
+        load = self.metrics.loads().get(ref)
         decision, timers = decide(
-            spec.overload, signals, headroom, held, timers, self.now, self.tick
+            spec.overload,
+            signals,
+            headroom,
+            held,
+            timers,
+            self.now,
+            self.tick,
+            load.requests_per_second if load else None,
         )
         return Overseen(decision, timers, signals, metrics, self.now)
 

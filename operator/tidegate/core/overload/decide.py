@@ -4,15 +4,28 @@ Pure: the same input gives the same decision. See docs/concepts/overload.md.
 """
 
 import math
+from dataclasses import replace
 
 from tidegate.api.overload_spec import OverloadSpec, OverrideSpec
 from tidegate.api.reasons import Reason
-from tidegate.core.overload import caps, draft, lever, look, pressure, timers, words
+from tidegate.core.overload import (
+    caps,
+    demand,
+    draft,
+    lever,
+    look,
+    pressure,
+    queries,
+    timers,
+    words,
+)
 from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
 from tidegate.core.overload.draft import Draft
 from tidegate.core.overload.lever import target
 from tidegate.core.overload.look import DWELL_SECONDS, Look
 from tidegate.core.overload.signal import Signals
+from tidegate.core.overload.slew import Motion
+from tidegate.core.overload.timers import Span
 
 __all__ = ["DWELL_SECONDS", "decide", "target"]
 
@@ -25,6 +38,7 @@ def decide(
     remembered: Timers,
     now: float,
     tick: Tick,
+    offered_per_second: float | None = None,
 ) -> tuple[Decision, Timers]:
     """Return what holds from now on, and what to remember; the same value while nothing happens.
 
@@ -36,19 +50,24 @@ def decide(
         remembered: What the last decision left to remember.
         now: Seconds since 1970.
         tick: How often this is asked, at data how old.
+        offered_per_second: Requests that come to the deployment, those that are turned away or
+            shifted included, as a mean over `queries.window_seconds`; None where that is unknown.
     """
     seen = pressure.read(spec, signals)
-    kept = timers.advanced(remembered, seen, now)
+    span = Span(now, queries.window_seconds(tick.scrape_interval_seconds), spec.exit_after)
+    kept = timers.advanced(remembered, seen, offered_per_second, span)
     to = target(spec, now)
     by = lever.held(spec, now)
     if by is not None:
         return draft.settled(_by_lever(by, to, headroom, tick), previous, now), kept
     held = look.held(previous, to, now)
+    motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
+    kept = replace(kept, demands=demand.seen(motion, held.total, span.remembers_seconds))
     bounds = caps.caps(spec, to, headroom, held)
-    made = Look(spec, seen, kept, previous, held, bounds, to, now, tick).draft()
+    made = Look(spec, replace(motion, timers=kept), previous, held, bounds, to).draft()
     if made.state == "Normal" and not made.shares.total:
         kept = timers.forgotten(kept)
-    kept = timers.learned(kept, held.total, made.shares.total, spec.exit_after)
+    kept = timers.learned(kept, seen, held.total, made.shares.total, span)
     return draft.settled(made, previous, now), kept
 
 

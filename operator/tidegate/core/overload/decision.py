@@ -5,6 +5,8 @@ from typing import Literal
 
 from tidegate.api.gate_config import PoolName
 from tidegate.api.reasons import Reason
+from tidegate.core.overload.bracket import Bracket
+from tidegate.core.overload.recent import Highest
 from tidegate.core.overload.signal import Signal
 
 State = Literal["Normal", "Overloaded", "Override"]
@@ -59,17 +61,22 @@ class Timers:
         under_since: Since when all signals are under `exit`; None while one is not.
         unknown_since: Since when what decides is unknown; None while it is known.
         trail: Pressures of the last seconds with the times of their samples, oldest first.
-        too_little: Shares together at which the load was too much, in percent; None: not tried.
-        patience_seconds: How long signals must be under `exit` before that is tried again; 0: as
-            long as `exitAfter` says.
+        offered: The highest rates of requests of late, in requests per second.
+        demands: The highest demands for the KV caches of late, in parts of the fullest one.
+        bracket: Between which shares the load is borne; None while no overload is under way.
+        is_trying: Whether less than is safe is being tried.
+        vain_tries: How often that was too little.
     """
 
     over_since: float | None = None
     under_since: float | None = None
     unknown_since: float | None = None
     trail: tuple[tuple[float, float], ...] = ()
-    too_little: int | None = None
-    patience_seconds: float = 0.0
+    offered: Highest = ()
+    demands: Highest = ()
+    bracket: Bracket | None = None
+    is_trying: bool = False
+    vain_tries: int = 0
 
 
 @dataclass(frozen=True)

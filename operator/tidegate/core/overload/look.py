@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from tidegate.api.overload_spec import OverloadSpec
 from tidegate.api.reasons import Reason
-from tidegate.core.overload import caps, missing, slew, words
+from tidegate.core.overload import caps, demand, missing, release, slew, words
 from tidegate.core.overload.caps import Caps, Shares
-from tidegate.core.overload.decision import Decision, State, Tick, Timers
+from tidegate.core.overload.decision import Decision, State, Timers
 from tidegate.core.overload.draft import Draft
 from tidegate.core.overload.missing import Sight
 from tidegate.core.overload.pressure import Pressure
@@ -31,25 +31,34 @@ class Look:
 
     Attributes:
         spec: `spec.overload`.
-        seen: The signals against their thresholds.
-        timers: As they are at this tick.
+        motion: The signals against their thresholds, and the timers.
         previous: The last decision.
         held: The shares that gates hold now.
         bounds: How far they may go.
         to: Where requests would be shifted to; empty: nowhere.
-        now: Seconds since 1970.
-        tick: How often the loop looks.
     """
 
     spec: OverloadSpec
-    seen: Pressure
-    timers: Timers
+    motion: Motion
     previous: Decision
     held: Shares
     bounds: Caps
     to: str
-    now: float
-    tick: Tick
+
+    @property
+    def now(self) -> float:
+        """The time of the tick, seconds since 1970."""
+        return self.motion.now
+
+    @property
+    def seen(self) -> Pressure:
+        """The signals against their thresholds."""
+        return self.motion.pressure
+
+    @property
+    def timers(self) -> Timers:
+        """As they are at this tick."""
+        return self.motion.timers
 
     def draft(self) -> Draft:
         """Return what the tick comes to."""
@@ -91,8 +100,7 @@ class Look:
         return "Normal" if lets_go else "Overloaded"
 
     def _moved(self, state: State) -> Shares:
-        changed_at, exit_after = self.previous.changed_at, self.spec.exit_after
-        motion = Motion(self.seen, self.timers, changed_at, self.now, exit_after, self.tick)
+        motion = self.motion
         most, now = self.bounds.most, self.held
         total = self._total(state, min(now.total, most.total), motion)
         is_still = self._sight == "Held" or not self.seen.known or not motion.may_step
@@ -104,14 +112,28 @@ class Look:
     def _total(self, state: State, total: int, motion: Motion) -> int:
         """Return the amount that is aimed at: shed and shifted together."""
         if state == "Overloaded" and self.seen.is_over:
-            return slew.raised(total, min(100, self.bounds.most.total), motion)
+            most, enough = min(100, self.bounds.most.total), release.borne_percent(self.timers)
+            return slew.raised(total, most, enough, motion)
         if self._sight == "Held" or self.seen.is_over:
             return total
         if self._sight == "CapAlone" and (self.seen.is_under or not self.seen.known):
             return missing.released(total, motion)
         if state == "Normal" or self.seen.is_under:
-            return slew.lowered(total, motion)
+            return slew.lowered(total, self._least(state, motion), motion)
         return total
+
+    def _least(self, state: State, motion: Motion) -> int:
+        """Return what the shares may not go below: more is not known to be borne.
+
+        What a lever has left where nothing is overloaded goes back until signals reach `exit`.
+        """
+        if state == "Normal":
+            return 0
+        fits = demand.least_percent(motion)
+        patience = release.patience_seconds(self.timers, self.spec.exit_after)
+        if motion.under_seconds() >= patience:
+            return fits
+        return max(fits, release.borne_percent(self.timers))
 
     def _reason(self, state: State, shares: Shares) -> Reason:
         if self._is_blind:
@@ -139,7 +161,7 @@ class Look:
         """Return when the shares lapse: as before, until less than half of the time is left."""
         if not shares.total:
             return 0.0
-        left = self.previous.until - self.now
-        if self.tick.ttl_seconds / 2 <= left <= self.tick.ttl_seconds + 1:
+        left, ttl_seconds = self.previous.until - self.now, self.motion.tick.ttl_seconds
+        if ttl_seconds / 2 <= left <= ttl_seconds + 1:
             return self.previous.until
-        return float(math.ceil(self.now + self.tick.ttl_seconds))
+        return float(math.ceil(self.now + ttl_seconds))

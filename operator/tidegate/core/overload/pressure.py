@@ -46,8 +46,13 @@ class Known:
     @property
     def pressure(self) -> float:
         """How hard it presses: negative below `exit`, 1 at full and beyond."""
+        return min(1.0, self.height)
+
+    @property
+    def height(self) -> float:
+        """The pressure beyond full as well: a queue that is longer than that may be falling."""
         bounds = self.threshold
-        return min(1.0, (self.sample.value - bounds.exit) / (bounds.full - bounds.exit))
+        return (self.sample.value - bounds.exit) / (bounds.full - bounds.exit)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,22 @@ class Pressure:
     def level(self) -> float | None:
         """The hardest pressure; None where none is known."""
         return max((each.pressure for each in self.known), default=None)
+
+    @property
+    def height(self) -> float | None:
+        """The hardest pressure beyond full as well, by which it rises or falls; None if unknown."""
+        return max((each.height for each in self.known), default=None)
+
+    @property
+    def kv_usage(self) -> Known | None:
+        """The fullest KV cache of all pools; None where none is known."""
+        caches = (each for each in self.known if each.signal is Signal.KV_USAGE)
+        return max(caches, key=lambda each: each.sample.value, default=None)
+
+    @property
+    def is_queue_over(self) -> bool:
+        """Tell whether a backlog is over its `enter`."""
+        return any(each.is_over and each.signal is not Signal.KV_USAGE for each in self.known)
 
     def sampled_at(self) -> float | None:
         """Return the time of the oldest sample; None where none is known."""

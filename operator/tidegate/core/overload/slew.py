@@ -1,13 +1,14 @@
 """How the shares move: in bounded steps, up while it presses, down only when that can be borne.
 
 Between `exit` and `enter` nothing moves. The amount that is aimed at is the pressure itself, so it
-is a proportion and no switch. What makes a proportion stand still with data that are old, and with
-an engine that needs seconds to answer to a change:
+is a proportion and no switch. What makes a proportion stand still with data that are old, with an
+engine that needs seconds to answer to a change, and with queues that are full or empty:
 
 - no step before twice the age of the data has passed since the last one;
 - not up while the pressure falls, not down while it rises: the last step is still at work;
-- down only after `SETTLE_SECONDS` under `exit`, and not to where the load proved too much before,
-  until signals were under `exit` for `exitAfter`, and twice as long after each vain try.
+- a new excess under shares that hold must last, and raises them by less: it may be chance;
+- down only after `SETTLE_SECONDS` under `exit`, and only as far as caches (`demand`) and what was
+  found out about queues (`release`) say that it can be borne.
 """
 
 import math
@@ -19,16 +20,16 @@ from tidegate.core.overload.pressure import Pressure
 
 UP_PERCENT, DOWN_PERCENT = 20, 10
 """Points of a step at most: gates protect meanwhile, and what is given back may come as a wave."""
+AGAIN_PERCENT, LEAST_PERCENT = 10, 5
+"""Points of the first step of a new excess, at most and at least."""
+STEP_SECONDS = 4.0
+"""From one step to the next at least, for an engine to answer; a tick of 5 s, less its jitter."""
 SETTLE_SECONDS = 10.0
 """Under `exit` for this long before a step down: some decodes end in it, and the load shows."""
 TREND_SECONDS = 10.0
 """Two samples this far apart tell whether the pressure rises or falls."""
 _TREND = 0.05
 """A smaller change of the pressure is noise: one percent of the KV cache by the defaults."""
-_MARGIN = 0.1
-"""What proved too much is not admitted again at once, but a tenth less."""
-MOST_PATIENCE_SECONDS = 300.0
-"""Before another try to let go, at most: so long shares may outlast a load that ended."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Motion:
         timers: As they are at this tick.
         changed_at: When a share changed last.
         now: Seconds since 1970.
-        exit_after_seconds: `spec.overload.exitAfter`.
+        enter_after_seconds: `spec.overload.enterAfter`.
         tick: How often the loop looks.
     """
 
@@ -48,7 +49,7 @@ class Motion:
     timers: Timers
     changed_at: float
     now: float
-    exit_after_seconds: float
+    enter_after_seconds: float
     tick: Tick
 
     @property
@@ -56,16 +57,35 @@ class Motion:
         """Tell whether the data can show what the last step has done."""
         sampled = self.pressure.sampled_at()
         age = max(0.0, self.now - sampled) if sampled is not None else 0.0
-        return self.now - self.changed_at >= 2 * age
+        return self.now - self.changed_at >= max(STEP_SECONDS, 2 * age)
+
+    @property
+    def settle_seconds(self) -> float:
+        """How long a step is waited for to show."""
+        return max(SETTLE_SECONDS, self.tick.scrape_interval_seconds)
 
     @property
     def trend(self) -> float:
         """How the pressure has changed over the last seconds; 0 where that is too little to say."""
-        level, trail = self.pressure.level, self.timers.trail
-        if level is None or len(trail) < 2:
+        height, trail = self.pressure.height, self.timers.trail
+        if height is None or len(trail) < 2:
             return 0.0
-        change = level - trail[0][1]
+        change = height - trail[0][1]
         return change if abs(change) > _TREND else 0.0
+
+    @property
+    def is_new_excess(self) -> bool:
+        """Tell whether signals have been under `enter` since the last step."""
+        since = self.timers.over_since
+        return since is not None and since > self.changed_at
+
+    @property
+    def has_lasted(self) -> bool:
+        """Tell whether an excess has been sampled for `enterAfter`: a single sample never has."""
+        since, sampled = self.timers.over_since, self.pressure.sampled_at()
+        if since is None or sampled is None:
+            return False
+        return sampled - since >= self.enter_after_seconds
 
     def under_seconds(self) -> float:
         """Return for how long all signals have been under `exit` with the shares that hold."""
@@ -73,49 +93,54 @@ class Motion:
         return self.now - max(since, self.changed_at) if since is not None else 0.0
 
 
-def raised(total: int, most: int, motion: Motion) -> int:
-    """Return the amount of the next step up; the same where there is none to make."""
+def raised(total: int, most: int, enough: int, motion: Motion) -> int:
+    """Return the amount of the next step up; the same where there is none to make.
+
+    Args:
+        total: The amount that holds.
+        most: What it may not pass.
+        enough: What is known to be enough; a step from below it goes no further.
+        motion: What the tick knows.
+    """
     level = motion.pressure.level
     if level is None or not motion.pressure.is_over or not motion.may_step or motion.trend < 0:
         return total
-    step = total + UP_PERCENT
-    if is_try(total, motion.timers):  # it was vain: back to what was enough, and no further
-        step = min(step, safe_percent(motion.timers))
-    return max(total, min(step, math.floor(100 * level), most))
+    step = total + _step_up(total)
+    if total < enough:
+        step = min(step, enough)
+    step = min(step, math.floor(100 * level), most)
+    return max(total, _first_again(total, step, motion) if total else step)
 
 
-def lowered(total: int, motion: Motion) -> int:
-    """Return the amount of the next step down while all signals are under `exit`."""
-    settle = max(SETTLE_SECONDS, motion.tick.scrape_interval_seconds)
-    under = motion.under_seconds()
-    if not motion.may_step or motion.trend > 0 or under < settle:
-        return total
-    step = max(0, total - _step_down(total))
-    if is_try(total, motion.timers) or under >= patience_seconds(motion):
+def _first_again(total: int, step: int, motion: Motion) -> int:
+    """Return the step of an excess; of one that is new under shares that hold, less or none."""
+    if not motion.is_new_excess:
         return step
-    return min(total, max(step, safe_percent(motion.timers)))
+    step = min(step, total + AGAIN_PERCENT)
+    return step if motion.has_lasted and step - total >= LEAST_PERCENT else total
+
+
+def lowered(total: int, least: int, motion: Motion) -> int:
+    """Return the amount of the next step down while all signals are under `exit`.
+
+    Args:
+        total: The amount that holds.
+        least: What can be borne.
+        motion: What the tick knows.
+    """
+    if not motion.may_step or motion.trend > 0 or motion.under_seconds() < motion.settle_seconds:
+        return total
+    return min(total, max(0, total - _step_down(total), least))
+
+
+def _step_up(total: int) -> int:
+    """Return the points of a step: what is admitted is halved at most."""
+    return max(1, min(UP_PERCENT, (100 - total) // 2))
 
 
 def _step_down(total: int) -> int:
     """Return the points of a step: what is admitted grows by half at most, and by one at least."""
     return max(1, min(DOWN_PERCENT, (100 - total) // 2))
-
-
-def is_try(total: int, timers: Timers) -> bool:
-    """Tell whether an amount is one that proved too little before."""
-    return timers.too_little is not None and total <= timers.too_little
-
-
-def patience_seconds(motion: Motion) -> float:
-    """Return how long signals must be under `exit` before less than is safe is tried."""
-    return motion.timers.patience_seconds or motion.exit_after_seconds
-
-
-def safe_percent(timers: Timers) -> int:
-    """Return the amount with which a tenth less is admitted than proved too much."""
-    if timers.too_little is None:
-        return 0
-    return math.ceil(100 - (1 - _MARGIN) * (100 - timers.too_little))
 
 
 def moved(now: Shares, wanted: Shares, most: Shares, total: int) -> Shares:

@@ -1,44 +1,83 @@
 """What the loop remembers from tick to tick, and how it comes about."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tidegate.core.overload import slew
+from tidegate.core.overload import demand, recent, release
+from tidegate.core.overload.bracket import Bracket
 from tidegate.core.overload.decision import Timers
 from tidegate.core.overload.pressure import Pressure
+from tidegate.core.overload.slew import TREND_SECONDS
 
 
-def advanced(timers: Timers, pressure: Pressure, now: float) -> Timers:
+@dataclass(frozen=True)
+class Span:
+    """How far back a look goes.
+
+    Attributes:
+        now: Seconds since 1970.
+        window_seconds: What a rate of requests is a mean over.
+        exit_after_seconds: `spec.overload.exitAfter`.
+    """
+
+    now: float
+    window_seconds: float
+    exit_after_seconds: float
+
+    @property
+    def remembers_seconds(self) -> float:
+        """For how long the highest load counts: one that comes and goes within it is there."""
+        return self.exit_after_seconds + self.window_seconds
+
+
+def advanced(
+    timers: Timers, pressure: Pressure, offered_per_second: float | None, span: Span
+) -> Timers:
     """Return the timers after a look at the signals; what is unknown is neither over nor under."""
     is_under = pressure.is_under and not pressure.has_gaps
+    rate, now, bracket = offered_per_second, span.now, timers.bracket
     return replace(
         timers,
         over_since=_since(timers.over_since, pressure.is_over, now),
         under_since=_since(timers.under_since, is_under, now),
         unknown_since=_since(timers.unknown_since, pressure.has_gaps, now),
         trail=_trail(timers.trail, pressure),
+        offered=recent.with_one(timers.offered, rate, now, span.remembers_seconds),
+        bracket=bracket.heard(rate, now, span.window_seconds) if bracket else None,
     )
 
 
-def learned(timers: Timers, before: int, after: int, exit_after_seconds: float) -> Timers:
-    """Return the timers after the loop has moved the shares from one amount to another.
-
-    An amount that had to be raised was too little. Where that was known and it was a try, the next
-    one waits twice as long. A try that lasted shows that less is enough now.
-    """
-    if after > before and not slew.is_try(before, timers):
-        return replace(timers, too_little=before)
+def learned(timers: Timers, pressure: Pressure, before: int, after: int, span: Span) -> Timers:
+    """Return the timers after the loop has moved the shares from one amount to another."""
     if after > before:
-        waited = timers.patience_seconds or exit_after_seconds
-        longest = max(slew.MOST_PATIENCE_SECONDS, exit_after_seconds)
-        return replace(timers, patience_seconds=min(2 * waited, longest))
-    if after < before and slew.is_try(before, timers):
-        return replace(timers, too_little=None)
-    return timers
+        return _raised(timers, pressure, before, after, span)
+    if after == before:
+        return timers
+    if timers.is_trying:  # it has lasted: less is enough now
+        return replace(timers, bracket=None, is_trying=False)
+    return replace(timers, is_trying=after < release.borne_percent(timers))
+
+
+def _raised(timers: Timers, pressure: Pressure, before: int, after: int, span: Span) -> Timers:
+    """Take what had to be raised as too little, and the next amount as enough until it is not.
+
+    On the way back up to what is known to be safe nothing is learned but that a try was vain.
+    """
+    cache = pressure.kv_usage
+    if cache is not None and cache.is_over:
+        demands = demand.assumed(timers.demands, cache, after, span.now, span.remembers_seconds)
+        timers = replace(timers, demands=demands)
+    if before < release.borne_percent(timers):
+        vain = timers.vain_tries + int(timers.is_trying)
+        return replace(timers, is_trying=False, vain_tries=vain)
+    if pressure.is_queue_over:
+        found = Bracket(before, after, span.now, recent.newest(timers.offered))
+        timers = replace(timers, bracket=found)
+    return replace(timers, is_trying=False)
 
 
 def forgotten(timers: Timers) -> Timers:
     """Return the timers once an overload is over: the next one is another."""
-    return replace(timers, too_little=None, patience_seconds=0.0)
+    return replace(timers, bracket=None, is_trying=False, vain_tries=0)
 
 
 def _since(before: float | None, holds: bool, now: float) -> float | None:
@@ -51,10 +90,10 @@ def _trail(
     trail: tuple[tuple[float, float], ...], pressure: Pressure
 ) -> tuple[tuple[float, float], ...]:
     """Add a newer sample; keep one that is as old as a trend needs, and those after it."""
-    at, level = pressure.sampled_at(), pressure.level
-    if at is None or level is None or pressure.has_gaps:
+    at, height = pressure.sampled_at(), pressure.height
+    if at is None or height is None or pressure.has_gaps:
         return ()
-    longer = (*trail, (at, level)) if not trail or at > trail[-1][0] else trail
-    while len(longer) > 1 and at - longer[1][0] >= slew.TREND_SECONDS:
+    longer = (*trail, (at, height)) if not trail or at > trail[-1][0] else trail
+    while len(longer) > 1 and at - longer[1][0] >= TREND_SECONDS:
         longer = longer[1:]
     return longer

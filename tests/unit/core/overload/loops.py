@@ -43,7 +43,7 @@ class Loop:
     def shares(self):
         return self.decision.shed_percent, self.decision.shift_percent
 
-    def look(self, readings=None, headroom=ROOMY, after=5.0, age=0.0, **values):
+    def look(self, readings=None, headroom=ROOMY, after=5.0, age=0.0, offered=None, **values):
         """Let time pass and show the loop its signals: `kv=0.95`, `backlog=3`, or None."""
         self.now += after
         signals = dict(readings or {})
@@ -52,7 +52,14 @@ class Loop:
                 value = values[name]
                 signals[key] = GONE if value is None else Sample(value, self.now - age)
         self.decision, self.timers = decide(
-            self.spec, signals, headroom, self.decision, self.timers, self.now, self.tick
+            self.spec,
+            signals,
+            headroom,
+            self.decision,
+            self.timers,
+            self.now,
+            self.tick,
+            offered,
         )
         self.seen.append(self.decision)
         return self.decision

@@ -4,11 +4,14 @@ import itertools
 import random
 from dataclasses import dataclass, field
 
+from tidegate.core.overload import queries
 from tidegate.core.overload.signal import Sample
 
 from .loops import BACKLOG, KV, START, TICK, Loop
 
 _STEP_SECONDS = 0.1
+BORNE_PER_SECOND = 10.0
+"""Requests that a pool can bear, where their number matters."""
 
 
 @dataclass
@@ -36,14 +39,42 @@ class KVCache:
 
 @dataclass
 class Queue:
-    """Prompts that wait, in seconds of work; gates refuse what would wait longer than 5 s."""
+    """Prompts that wait, in seconds of work; gates refuse what would wait for longer than is borne.
+
+    With a low bound it is only ever full or empty; with a high one it is long for minutes.
+    """
 
     key = BACKLOG
     waiting: float = 0.0
+    longest_seconds: float = 5.0
 
     def admit(self, load):
         """Let `load` times what the pool can bear come in for one step."""
-        self.waiting = min(5.0, max(0.0, self.waiting + (load - 1) * _STEP_SECONDS))
+        waiting = max(0.0, self.waiting + (load - 1) * _STEP_SECONDS)
+        self.waiting = min(self.longest_seconds, waiting)
+
+    def told(self, noise):
+        """Return what the gates tell."""
+        return max(0.0, self.waiting + noise)
+
+
+@dataclass
+class Prompts:
+    """A queue of single prompts: they come at random, and no two are as long."""
+
+    key = BACKLOG
+    waiting: float = 0.0
+    mean_seconds: float = 0.1
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def admit(self, load):
+        """Let `load` times what the pool can bear come in for one step."""
+        self.waiting = max(0.0, self.waiting - _STEP_SECONDS)
+        until = self.chance.expovariate(1.0)
+        while until < load * _STEP_SECONDS / self.mean_seconds:
+            until += self.chance.expovariate(1.0)
+            if self.waiting < 5.0:
+                self.waiting += self.chance.expovariate(1 / self.mean_seconds)
 
     def told(self, noise):
         """Return what the gates tell."""
@@ -72,19 +103,50 @@ class Run:
         return before + [share for at, share in self.shares if begin < at <= end]
 
 
-def run(of, plant, load, tick=TICK, noise=0.0, seconds=1200, seed=0):
+@dataclass
+class Arrivals:
+    """What gates count, and the rate that Prometheus makes of it."""
+
+    window_seconds: float
+    chance: random.Random
+    total: float = 0.0
+    scraped: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)])
+
+    def come(self, load):
+        """Let requests arrive at random, for one step."""
+        mean = load * BORNE_PER_SECOND * _STEP_SECONDS
+        self.total += max(0.0, self.chance.gauss(mean, mean**0.5))
+
+    def scrape(self, at):
+        """Keep a sample of the counter."""
+        self.scraped.append((at, self.total))
+        while at - self.scraped[1][0] >= self.window_seconds:
+            del self.scraped[0]
+
+    def per_second(self):
+        """Return what came in a second, over the window; less where that is not filled."""
+        (_, first), (_, last) = self.scraped[0], self.scraped[-1]
+        return (last - first) / self.window_seconds
+
+
+def run(of, plant, load, tick=TICK, noise=0.0, seconds=1200, seed=0, is_rate_known=True):
     """Run a pool under `load(seconds)`, in parts of what it can bear, with the loop around it."""
     chance, loop, result = random.Random(seed), Loop(of, tick), Run(shares=[(0.0, 0)])
     sample, next_scrape, next_look = Sample(0.0, START), 0.0, 0.3
+    window = queries.window_seconds(tick.scrape_interval_seconds)
+    arrivals = Arrivals(window, random.Random(seed))
     for step in range(int(seconds / _STEP_SECONDS)):
         at = step * _STEP_SECONDS
         plant.admit(load(at) * (1 - sum(loop.shares) / 100))
+        arrivals.come(load(at))
         if at >= next_scrape:
             sample = Sample(plant.told(chance.gauss(0, noise)), START + at)
+            arrivals.scrape(at)
             next_scrape += tick.scrape_interval_seconds
         if at >= next_look:
             next_look += tick.interval_seconds
-            loop.look(readings={plant.key: sample}, after=START + at - loop.now)
+            offered = arrivals.per_second() if is_rate_known else None
+            loop.look({plant.key: sample}, after=START + at - loop.now, offered=offered)
             if sum(loop.shares) != result.shares[-1][1]:
                 result.shares.append((at, sum(loop.shares)))
     result.decisions = len({id(seen) for seen in loop.seen})

@@ -145,15 +145,86 @@ def test_a_pressure_that_falls_already_is_not_pushed_further():
     assert falling[1:] == [falling[1]] * 4
 
 
-def test_the_amount_that_proved_too_little_is_not_tried_again_at_once():
-    loop = Loop(spec(exitAfter="60s", **SHED))
-    loop.looks(3, kv=1.0)  # 40 % was too little, 60 % is enough
-    loop.looks(1, kv=0.85)
-    after = [loop.look(kv=0.7) for _ in range(24)]
+def shed_for_a_queue(**parts):
+    loop = Loop(spec(**SHED, **parts))
+    loop.looks(3, backlog=5.0, offered=10.0)
+    assert loop.shares == (60, 0), "40 % was too little, 60 % is enough"
+    return loop
 
-    soon = [seen.shed_percent for seen in after if seen.changed_at and seen.shed_percent < 46]
-    assert after[10].shed_percent == 46, "a tenth less than 60 % is let in, not more"
-    assert soon, "and after exitAfter it is tried all the same"
+
+def test_an_empty_queue_gives_back_a_quarter_of_the_last_step_while_as_much_comes():
+    loop = shed_for_a_queue()
+
+    assert loop.looks(120, backlog=0.0, offered=10.0).shed_percent == 55
+
+
+@pytest.mark.parametrize(
+    ("offered", "share"),
+    [
+        pytest.param(9.0, 50, id="4.5 of 10 requests a second are known to be borne: 4.5 of 9"),
+        pytest.param(6.0, 25, id="and of 6"),
+        pytest.param(4.0, 0, id="all, where fewer come than that"),
+        pytest.param(0.0, 0, id="nobody comes"),
+    ],
+)
+def test_what_is_borne_follows_from_how_many_come(offered, share):
+    loop = shed_for_a_queue()
+
+    assert loop.looks(90, backlog=0.0, offered=offered).shed_percent == share
+
+
+def test_the_most_that_came_of_late_counts_so_that_a_pause_lets_nobody_in():
+    loop = shed_for_a_queue()
+
+    assert loop.looks(23, backlog=0.0, offered=1.0).shed_percent == 55
+    assert loop.looks(40, backlog=0.0, offered=1.0).shed_percent == 0
+
+
+def lowest(loop, seconds):
+    """Return the least share of a time in which too little makes the queue long again."""
+    shares = []
+    for _ in range(int(seconds / 5)):
+        queue = 5.0 if sum(loop.shares) < 50 else 0.0
+        shares.append(loop.look(backlog=queue, offered=10.0).shed_percent)
+    return min(shares)
+
+
+def test_less_is_tried_after_ten_minutes_and_after_twice_as_long_once_that_was_vain():
+    loop = shed_for_a_queue()
+    assert lowest(loop, 600) == 55
+    assert lowest(loop, 180) < 50
+
+    assert lowest(loop, 960) >= 50
+    assert lowest(loop, 180) < 50
+
+
+def test_where_it_is_not_known_how_many_come_it_is_tried_after_exit_after():
+    loop = Loop(spec(exitAfter="60s", **SHED))
+    loop.looks(3, backlog=5.0)
+
+    assert loop.looks(11, backlog=0.0).shed_percent == 55
+    assert loop.looks(10, backlog=0.0).shed_percent < 55
+
+
+def test_a_kv_cache_tells_itself_how_much_can_be_let_in():
+    """At 0.4 with 40 % let in, all would fill it once: 80 % let in is `exit`, and 20 % are shed."""
+    loop = Loop(spec(**SHED))
+    loop.looks(3, kv=1.0)
+    loop.look(kv=0.85)
+    while len(loop.seen) < 200:
+        loop.look(kv=(100 - sum(loop.shares)) / 100)
+
+    assert loop.shares == (20, 0)
+
+
+def test_a_queue_that_is_long_for_a_moment_moves_no_share_that_holds():
+    loop = Loop(spec(enterAfter="10s", **SHED))
+    loop.looks(5, backlog=5.0, offered=10.0)
+    loop.looks(10, backlog=0.0, offered=10.0)
+    held = loop.shares
+
+    assert [loop.look(backlog=5.0) and loop.shares for _ in range(2)] == [held] * 2
+    assert loop.look(backlog=5.0).shed_percent == held[0] + 10, "one that stays does, by less"
 
 
 def test_each_decision_says_why_with_its_numbers():

@@ -35,6 +35,7 @@ LOOK = st.fixed_dictionaries(
         "kv": USAGE,
         "backlog": SECONDS,
         "headroom": ROOM,
+        "offered": st.one_of(st.none(), st.floats(0, 1000)),
         "after": st.floats(0.5, 40),
         "age": st.floats(0, 45),
     }
@@ -125,7 +126,16 @@ def test_a_higher_signal_never_takes_less_off(of, series, last, one, other):
     def then(value):
         now = loop.now + last["after"]
         signals = {KV: Sample(value, now - last["age"])}
-        made, _ = decide(of, signals, last["headroom"], loop.decision, loop.timers, now, loop.tick)
+        made, _ = decide(
+            of,
+            signals,
+            last["headroom"],
+            loop.decision,
+            loop.timers,
+            now,
+            loop.tick,
+            last["offered"],
+        )
         return made.shed_percent + made.shift_percent
 
     assert then(low) <= then(high)
@@ -190,6 +200,16 @@ def test_nothing_changes_while_nothing_happens(kv, pauses):
 
 @MANY
 @given(SPECS, SERIES)
+def test_shares_always_go_back_once_nothing_is_left_of_the_load(of, series):
+    loop = run(of.model_copy(update={"override": None}), series)
+
+    loop.looks(100, kv=0.0, backlog=0.0, offered=0.0, after=20.0)
+
+    assert (loop.decision.state, loop.shares) == ("Normal", (0, 0))
+
+
+@MANY
+@given(SPECS, SERIES)
 def test_shares_lapse_when_the_loop_stands_still_and_are_built_up_anew(of, series):
     loop = run(of, series)
 
@@ -219,6 +239,7 @@ def a_series(chance):
             "kv": None if chance.random() < 0.1 else kv,
             "backlog": None if chance.random() < 0.1 else backlog,
             "headroom": None if chance.random() < 0.1 else room,
+            "offered": None if chance.random() < 0.1 else 20 * chance.random(),
             "after": chance.choice([1.0, 5.0, 5.0, 17.5]),
             "age": chance.choice([0.0, 1.0, 4.0, 15.0]),
         }

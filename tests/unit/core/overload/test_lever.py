@@ -49,7 +49,7 @@ def test_once_it_lapses_the_loop_goes_on_from_where_the_lever_was():
     loop.look(kv=0.1)
 
     assert loop.look(kv=1.0).state == "Overloaded"
-    assert loop.shares == (50, 0)
+    assert loop.shares == (40, 0)
 
 
 def test_an_open_lever_that_lapses_in_an_overload_does_not_wait_for_enter_after_again():
@@ -68,6 +68,18 @@ def test_what_a_lever_shed_is_given_back_step_by_step():
 
     assert sorted(set(shares), reverse=True) == [30, 20, 10, 0]
     assert loop.decision.state == "Normal"
+
+
+def test_what_a_lever_shed_goes_back_until_the_pool_is_at_exit():
+    loop = Loop(spec(override=lever("Shed", percent=50)))
+    loop.looks(10, kv=0.42)
+    loop.spec = spec()
+
+    for _ in range(30):
+        loop.look(kv=0.84 * (100 - sum(loop.shares)) / 100, after=10)
+
+    assert loop.decision.state == "Normal"
+    assert loop.shares[0] <= 5, "0.84 of all and 0.8 of 95 %"
 
 
 @pytest.mark.parametrize(

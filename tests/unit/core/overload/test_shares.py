@@ -15,7 +15,7 @@ def test_requests_are_shifted_before_any_is_shed():
 
     seen = [loop.look(kv=1.0) and loop.shares for _ in range(5)]
 
-    assert seen == [(0, 20), (0, 40), (10, 50), (30, 50), (50, 50)]
+    assert seen == [(0, 20), (0, 40), (10, 50), (30, 50), (40, 50)]
 
 
 def test_the_order_of_the_actions_is_the_users():
@@ -79,12 +79,12 @@ def test_what_is_shed_is_shifted_once_the_target_has_room():
 
 def test_what_is_shed_is_given_back_before_what_is_shifted():
     loop = Loop(spec(**SPILL))
-    loop.looks(5, kv=1.0)
+    loop.looks(12, kv=1.0)
     assert loop.shares == (50, 50)
 
-    loop.looks(60, kv=0.3)
+    loop.looks(120, kv=0.0)
 
-    totals = [seen for seen in loop.seen[5:] if seen.shed_percent]
+    totals = [seen for seen in loop.seen[12:] if seen.shed_percent]
     assert all(seen.shift_percent == 50 for seen in totals)
     assert loop.shares == (0, 0)
 

@@ -86,4 +86,4 @@ def test_data_that_come_back_are_gone_by_at_once():
     loop = overloaded()
     loop.looks(10, kv=None)
 
-    assert loop.look(kv=1.0).shed_percent == 80
+    assert loop.look(kv=1.0).shed_percent == 70
