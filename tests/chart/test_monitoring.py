@@ -7,10 +7,10 @@ import yaml
 from tests.chart.helm import CHART, one, render, template
 
 from tidegate.core.monitoring import rules, scrape
-from tidegate.core.monitoring.rule import RUNBOOKS_URL
 
 FILES = CHART / "files" / "monitoring"
 KINDS = {"PodMonitor", "PrometheusRule"}
+BUDGET = "tidegate:availability_budget:ratio"
 
 
 def monitored(**parts):
@@ -65,26 +65,52 @@ def test_the_rule_object_has_the_rules_of_the_plain_file():
     assert rule["spec"] == plain == rules.document()
 
 
+def every_rule(**values):
+    made = one(monitored(rules={"enabled": True}, **values), "PrometheusRule")
+    return [entry for group in made["spec"]["groups"] for entry in group["rules"]]
+
+
 def test_alerts_link_to_where_the_runbooks_are_served():
     there = "https://docs.example.com/runbooks"
-    rule = one(monitored(rules={"enabled": True, "runbooksUrl": there}), "PrometheusRule")
-    links = {
-        entry["annotations"]["runbook_url"]
-        for group in rule["spec"]["groups"]
-        for entry in group["rules"]
-        if "alert" in entry
-    }
+    alerts = [rule for rule in every_rule(runbookBaseUrl=there) if "alert" in rule]
 
+    links = {alert["annotations"]["runbook_url"] for alert in alerts}
     assert links == {f"{there}/{alert.name}.md" for alert in rules.alerts()}
-    assert RUNBOOKS_URL not in json.dumps(rule)
+
+
+def test_without_such_a_place_alerts_name_the_command_that_prints_the_runbook():
+    for alert in (rule for rule in every_rule() if "alert" in rule):
+        assert "runbook_url" not in alert["annotations"]
+        assert alert["annotations"]["runbook"] == f"kubectl tidegate runbook {alert['alert']}"
+
+
+@pytest.mark.parametrize(
+    ("percent", "budget"),
+    [(99.9, 0.001), (99.95, 0.0005), (99, 0.01), (99.999, 0.00001), (50, 0.5)],
+)
+def test_the_objective_of_availability_sets_what_may_fail_and_nothing_else(percent, budget):
+    made = every_rule(availabilityObjectivePercent=percent)
+
+    differing = [rule for rule, default in zip(made, every_rule(), strict=True) if rule != default]
+    assert [rule["record"] for rule in differing] == [BUDGET] * (percent != 99.9)
+    (rule,) = [rule for rule in made if rule.get("record") == BUDGET]
+    assert float(rule["expr"].removeprefix("vector(").removesuffix(")")) == pytest.approx(budget)
+
+
+@pytest.mark.parametrize("percent", [0, 100, 101, "99"])
+def test_an_objective_that_is_none_is_refused(percent):
+    done = template({"monitoring": {"availabilityObjectivePercent": percent}})
+
+    assert done.returncode != 0
+    assert "availabilityObjectivePercent" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["docs.example.com", "https://docs.example.com/", "ftp://a.b"])
 def test_an_address_that_links_cannot_start_with_is_refused(address):
-    done = template({"monitoring": {"rules": {"runbooksUrl": address}}})
+    done = template({"monitoring": {"runbookBaseUrl": address}})
 
     assert done.returncode != 0
-    assert "runbooksUrl" in done.stderr
+    assert "runbookBaseUrl" in done.stderr
 
 
 def test_each_dashboard_is_a_config_map_that_grafanas_sidecar_finds():

@@ -61,5 +61,5 @@ def test_every_alert_has_its_runbook_severity_and_summary():
     assert alerts
     for alert in alerts:
         assert alert["labels"]["severity"] in {"critical", "warning"}
-        assert alert["annotations"]["runbook_url"].endswith(f"/{alert['alert']}.md")
-        assert alert["annotations"].keys() == {"summary", "description", "runbook_url", "runbook"}
+        assert alert["annotations"]["runbook"] == f"kubectl tidegate runbook {alert['alert']}"
+        assert alert["annotations"].keys() == {"summary", "description", "runbook"}

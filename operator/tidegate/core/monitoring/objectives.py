@@ -4,7 +4,8 @@ A long window says that it matters, a short one that it still goes on (the SRE w
 TTFT: 95 % of the requests within `spec.slo.timeToFirstToken`, so 5 % may be late. The objective
 differs by deployment and is a metric; so instead of the share that is late we ask for the quantile
 beyond which the late ones would spend the budget that fast, and compare it with the objective.
-Availability: 99.9 % of the requests that were not turned away on purpose.
+Availability: 99.9 % of the requests that were not turned away on purpose, unless an installation
+says otherwise: what that leaves to fail is recorded, so that one line changes it for all alerts.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from tidegate.core.monitoring.rule import Alert, Group, Recording, Severity
 from tidegate.core.monitoring.signals import losses
 
 TTFT_BUDGET = 0.05
-AVAILABILITY_BUDGET = 0.001
+AVAILABILITY_PERCENT = 99.9
+AVAILABILITY_BUDGET = "tidegate:availability_budget:ratio"
+"""The recording of the share of the requests that may fail."""
 TOP_CLASS_BUDGET = 0.001
 TOP_CLASS = "9"
 LEAST_REQUESTS = 20
@@ -79,12 +82,18 @@ def groups() -> tuple[Group, ...]:
     )
 
 
+def availability_budget(percent: float) -> str:
+    """Return the expression of what an objective leaves to fail."""
+    return f"vector({round(100 - percent, 6) / 100:g})"
+
+
 def _bases() -> tuple[Recording, ...]:
     """Rates of five minutes, from which the longer windows are averaged at little cost."""
     buckets = f"rate({gates('tidegate_gate_ttft_seconds_bucket')}[5m])"
     judged = f"{_requests(f'{GOOD}|{FAULTS}')} or {_refused(FAULT_REASONS)}"
     offered = _requests(f"{GOOD}|{FAULTS}|refused", matchers=_TOP)
     return (
+        Recording(AVAILABILITY_BUDGET, availability_budget(AVAILABILITY_PERCENT)),
         Recording(_BUCKET, total(f"{DEPLOYMENT}, le", buckets)),
         Recording(_JUDGED, total(DEPLOYMENT, judged)),
         Recording(_FAILED, f"{_failed('5m')} or {_JUDGED} * 0"),
@@ -145,7 +154,7 @@ def _ttft_burn(burn: Burn) -> Alert:
 
 
 def _availability_burn(burn: Burn) -> Alert:
-    bound = f"{burn.times * AVAILABILITY_BUDGET:g}"
+    bound = f"on () group_left () ({burn.times:g} * {AVAILABILITY_BUDGET})"
     failures = _failed(burn.long, "increase")
     ratios = " and ".join(
         f"tidegate:unavailability:ratio_{window} > {bound}" for window in (burn.long, burn.short)
@@ -159,9 +168,9 @@ def _availability_burn(burn: Burn) -> Alert:
         summary=f"{NAME}: requests fail",
         description=(
             f"{{{{ $value | humanizePercentage }}}} of the requests of the last {burn.long} "
-            f"failed, and as many of the last {burn.short}: the budget of "
-            f"{AVAILABILITY_BUDGET * 100:g} % is spent {burn.times:g} times too fast. Requests "
-            "that were turned away to protect others do not count."
+            f"failed, and as many of the last {burn.short}: the budget that the objective leaves "
+            f"is spent {burn.times:g} times too fast. Requests that were turned away to protect "
+            "others do not count."
         ),
         burn=burn.label,
     )

@@ -6,9 +6,6 @@ from typing import Literal
 Severity = Literal["critical", "warning"]
 """Critical wakes somebody; warning is a ticket."""
 
-RUNBOOKS_URL = "https://tidegate.io/runbooks"
-"""Where the pages of docs/runbooks are served, until an installation says otherwise."""
-
 
 @dataclass(frozen=True)
 class Recording:

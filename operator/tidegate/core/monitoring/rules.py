@@ -10,7 +10,7 @@ from tidegate.core.monitoring import (
     rollout_alerts,
     signals,
 )
-from tidegate.core.monitoring.rule import RUNBOOKS_URL, Alert, Group, Recording
+from tidegate.core.monitoring.rule import Alert, Group, Recording
 
 
 def groups() -> tuple[Group, ...]:
@@ -60,7 +60,6 @@ def _rule(rule: Recording | Alert) -> dict[str, Any]:
         "annotations": {
             "summary": rule.summary,
             "description": rule.description,
-            "runbook_url": f"{RUNBOOKS_URL}/{rule.name}.md",
             "runbook": f"kubectl tidegate runbook {rule.name}",
         },
     }

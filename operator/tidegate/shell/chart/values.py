@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
 
 from tidegate.api.wire import DNSLabel, DNSName, LabelKey, LabelValue, QuantityText, Wire
-from tidegate.core.monitoring.rule import RUNBOOKS_URL
+from tidegate.core.monitoring.objectives import AVAILABILITY_PERCENT
 from tidegate.shell import install_webhook
 from tidegate.shell.settings import Host, OperatorSettings, Port, Webhook
 
@@ -139,11 +139,6 @@ class Rules(Wire):
     """Give the Prometheus operator the recording rules and alerts."""
     labels: Annotations = {}
     """Labels that your Prometheus selects PrometheusRules by."""
-    runbooks_url: Annotated[str, Field(max_length=512, pattern=r"^https?://[!-~]+[^/]$")] = (
-        RUNBOOKS_URL
-    )
-    """Where your copy of docs/runbooks is served: alerts link there. `kubectl tidegate runbook`
-    prints the same pages."""
 
 
 class Dashboards(Wire):
@@ -166,6 +161,14 @@ class Monitoring(Wire):
     """The PrometheusRule: recording rules and alerts."""
     dashboards: Dashboards = Dashboards()
     """Grafana dashboards, a ConfigMap each."""
+    availability_objective_percent: Annotated[float, Field(gt=0, lt=100)] = AVAILABILITY_PERCENT
+    """Percent of the requests that are to be served, of those that were not turned away on purpose:
+    AvailabilityBurn goes by what it leaves to fail."""
+    runbook_base_url: Annotated[str, Field(max_length=512, pattern=r"^(https?://[!-~]+[^/])?$")] = (
+        ""
+    )
+    """Where your copy of docs/runbooks is served: alerts link there. Empty: they have no link, and
+    say which `kubectl tidegate runbook` prints the page."""
 
 
 class ChartValues(Wire):
