@@ -1,7 +1,7 @@
 """What the slow loop adds to the gate under overload, and what it does when its data fail.
 
 Usage: python -m bench.protection [--quick] [--engine double|vllm] [--cases A,B,...] [--load 3]
-           [--seconds 120] [--rest 150] [--tick 1] [--output FOLDER]
+           [--seconds 120] [--rest 360] [--tick 1] [--output FOLDER]
 
 Real engines or doubles, real gates, a real Prometheus and the operator's own tick, port and
 decision, on loopback. A quiet time, then several times the capacity, then a quiet time until all
@@ -297,7 +297,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=_names, help=f"of {', '.join(c.name for c in CASES)}")
     parser.add_argument("--load", type=float, default=3.0, help="times the capacity")
     parser.add_argument("--seconds", type=float, default=120.0, help="of overload")
-    parser.add_argument("--rest", type=float, default=150.0, help="seconds for letting go")
+    parser.add_argument("--rest", type=float, default=360.0, help="seconds for letting go")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds between looks of the loop")
     parser.add_argument("--output", type=Path, default=Path("artifacts/protection"))
     return parser

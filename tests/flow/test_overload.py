@@ -111,6 +111,20 @@ class TestAnOverload:
         assert told[-1] == ("Normal", "WithinThresholds")
         assert len(told) <= 4
 
+    async def test_of_a_queue_stays_shed_while_as_many_requests_come_and_goes_with_them(self):
+        world = await serving()
+        world.metrics.carried[CHAT] = Load(10.0, 5.0, 0.0, 1000.0)
+        world.metrics.tell(CALM, backlog=9.0)
+        await world.oversee(30)
+        world.metrics.tell(CALM, backlog=0.0)
+        await world.oversee(300)
+        held = shed(world)
+        assert held > 0
+
+        world.metrics.carried[CHAT] = Load(1.0, 1.0, 0.0, 1000.0)
+        await world.oversee(300)
+        assert shed(world) == 0
+
     async def test_is_written_again_only_to_renew_it_while_it_stays_the_same(self):
         world = await serving(overload={"shed": {"maxPercent": 30}})
         world.metrics.tell(1.0)
