@@ -18,6 +18,7 @@ class Comparison:
         canary: The canary's value, in the metric's unit.
         baseline: The baseline's.
         samples: What the canary's value rests on.
+        baseline_samples: What the baseline's rests on.
         log_winnings: Of the bet that the canary is worse than its baseline.
         is_beyond_half: It is worse by more than half of the margin, as measured.
         is_ruled_out: It is not worse by the margin or more, beyond doubt (`limits.LEVEL`).
@@ -27,6 +28,7 @@ class Comparison:
     canary: float
     baseline: float
     samples: float
+    baseline_samples: float
     log_winnings: float
     is_beyond_half: bool
     is_ruled_out: bool
@@ -76,13 +78,16 @@ def measured(
         found.samples,
         found.p_value,
         f"{words}; {found.conclusion(error_rate, margin)}",
+        found.baseline_samples,
     )
 
 
-def too_few(metric: Metric, bound: Bound, has: float, needs: int, of: str) -> Measurement:
-    """Return that there is not enough evidence, and how much would be."""
+def too_few(
+    metric: Metric, bound: Bound, has: float, needs: int, of: str, samples: tuple[float, float]
+) -> Measurement:
+    """Return that there is not enough evidence, and how much would be; `samples` of both sides."""
     message = f"{has:,.0f} {of}, of at least {needs:,} that a verdict needs on both sides"
-    return _open(metric, Verdict.INCONCLUSIVE, bound, has, message)
+    return _open(metric, Verdict.INCONCLUSIVE, bound, message, samples)
 
 
 def no_data(
@@ -94,15 +99,21 @@ def no_data(
     side = "canary and the baseline"
     if has_canary != has_baseline:
         side = "baseline" if has_canary else "canary"
-    return _open(metric, Verdict.INCONCLUSIVE, bound, 0.0, f"no data of the {side}")
+    return _open(metric, Verdict.INCONCLUSIVE, bound, f"no data of the {side}")
 
 
 def not_understood(metric: Metric, bound: Bound, fault: str) -> Measurement:
     """Return that a query was answered by what is not one series."""
-    return _open(metric, Verdict.ERROR, bound, 0.0, fault)
+    return _open(metric, Verdict.ERROR, bound, fault)
 
 
 def _open(
-    metric: Metric, verdict: Verdict, bound: Bound, samples: float, message: str
+    metric: Metric,
+    verdict: Verdict,
+    bound: Bound,
+    message: str,
+    samples: tuple[float, float | None] = (0.0, None),
 ) -> Measurement:
-    return Measurement(metric, verdict, None, None, bound, samples, None, message)
+    return Measurement(
+        metric, verdict, None, None, bound, samples[0], None, message, baseline_samples=samples[1]
+    )

@@ -44,11 +44,10 @@ def measure_survival(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Me
     tallies = _tallies(metric, pairs)
     if not tallies:
         return _no_data(metric, bound, pairs)
-    requests = _fewest(tallies)
-    if requests < rule.min_samples:
-        return comparison.too_few(metric, bound, requests, rule.min_samples, "requests")
-    found = _survival(bound, tallies, error_rate)
     total = _total(tallies)
+    if _fewest(total) < rule.min_samples:
+        return _too_few(metric, rule, total)
+    found = _survival(bound, tallies, error_rate)
     words = (
         f"{found.canary:.2%} of {found.samples:,.0f} requests ended well against "
         f"{found.baseline:.2%} of {total.baseline_requests:,.0f}"
@@ -69,12 +68,13 @@ def measure_events(
     if not tallies:
         return _no_data(metric, bound, pairs)
     found = _events(metric, bound, tallies, error_rate)
-    requests = _fewest(tallies)
-    if metric is Metric.RESTARTS and not _total(tallies).canary and requests >= rule.min_samples:
+    total = _total(tallies)
+    requests = _fewest(total)
+    if metric is Metric.RESTARTS and not total.canary and requests >= rule.min_samples:
         return _no_restart(bound, found)
     falls_over = metric is Metric.RESTARTS and found.verdict(error_rate) is Verdict.FAIL
     if requests < rule.min_samples and not falls_over:
-        return comparison.too_few(metric, bound, requests, rule.min_samples, "requests")
+        return _too_few(metric, rule, total)
     words = (
         f"{found.canary:.3g} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 requests "
         f"against {found.baseline:.3g}, in {found.samples:,.0f} requests"
@@ -87,7 +87,17 @@ def _no_restart(bound: Bound, found: Comparison) -> Measurement:
     """Return that no engine of the canary has restarted: that is seen, and needs no proof."""
     metric, samples = Metric.RESTARTS, found.samples
     message = f"no engine restarted in {samples:,.0f} requests"
-    return Measurement(metric, Verdict.PASS, 0.0, found.baseline, bound, samples, 1.0, message)
+    return Measurement(
+        metric,
+        Verdict.PASS,
+        0.0,
+        found.baseline,
+        bound,
+        samples,
+        1.0,
+        message,
+        found.baseline_samples,
+    )
 
 
 def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comparison:
@@ -102,6 +112,7 @@ def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comp
         canary=1 - canary.value,
         baseline=1 - baseline.value,
         samples=total.canary_requests,
+        baseline_samples=total.baseline_requests,
         log_winnings=_winnings_of_share(Metric.SURVIVAL, tallies, error_rate),
         is_beyond_half=canary.value - baseline.value > margin / 2,
         is_ruled_out=is_safe and _is_ruled_out(Metric.SURVIVAL, tallies, canary, baseline, margin),
@@ -121,6 +132,7 @@ def _events(
         canary=canary.value,
         baseline=baseline.value,
         samples=total.canary_requests,
+        baseline_samples=total.baseline_requests,
         log_winnings=_winnings(metric, tallies, error_rate),
         is_beyond_half=_is_above(canary.value, baseline.value + margin / 2, total.canary),
         is_ruled_out=_is_ruled_out(metric, tallies, canary, baseline, margin),
@@ -214,9 +226,14 @@ def _total(tallies: Sequence[Tally]) -> Tally:
     )
 
 
-def _fewest(tallies: Sequence[Tally]) -> float:
-    total = _total(tallies)
+def _fewest(total: Tally) -> float:
     return min(total.canary_requests, total.baseline_requests)
+
+
+def _too_few(metric: Metric, rule: Rule, total: Tally) -> Measurement:
+    samples = total.canary_requests, total.baseline_requests
+    few, needs = min(samples), rule.min_samples
+    return comparison.too_few(metric, rule.bound, few, needs, "requests", samples)
 
 
 def _no_data(metric: Metric, bound: Bound, pairs: Sequence[Pair]) -> Measurement:

@@ -191,6 +191,7 @@ class Measurement:
         baseline: The same of the baseline.
         bound: What it was held against.
         samples: What the canary's value rests on: observations, requests, or intervals.
+        baseline_samples: What the baseline's rests on; None where nobody counted.
         p_value: Chance of at least such a difference, at any look, of an equal canary. None
             where nothing was tested.
         message: A sentence with the numbers.
@@ -204,6 +205,7 @@ class Measurement:
     samples: float
     p_value: float | None
     message: str
+    baseline_samples: float | None = None
 
 
 @dataclass(frozen=True)

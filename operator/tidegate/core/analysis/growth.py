@@ -43,7 +43,8 @@ def measure(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Measurement
         return comparison.no_data(metric, bound, pairs, lambda side: side.memory_bytes is not None)
     needed = max(rule.min_samples, 2 * _FEWEST_POINTS)
     if len(known) < needed:
-        return comparison.too_few(metric, bound, len(known), needed, "intervals")
+        count = len(known)
+        return comparison.too_few(metric, bound, count, needed, "intervals", (count, count))
     found = _compared(rule, needed, known)
     words = (
         f"memory grows by {found.canary:+.1f} % an hour against {found.baseline:+.1f} %, in "
@@ -89,6 +90,7 @@ def _compared(rule: Rule, needed: int, pairs: Sequence[Pair]) -> Comparison:
         canary=canary.value,
         baseline=baseline.value,
         samples=len(pairs),
+        baseline_samples=len(pairs),
         log_winnings=betting.of_drift(_z(excess, error, degrees), information, 1.0),
         is_beyond_half=min(excess, late_excess) > beyond / 2,
         is_ruled_out=is_out,

@@ -16,7 +16,7 @@ from tidegate.core.analysis.evidence import Evidence, Histogram, Measurement, Me
 from tidegate.core.analysis.shares import Stratum
 from tidegate.core.analysis.timeline import Pair
 
-_FEWEST_INTERVALS = 6
+FEWEST_INTERVALS = 6
 _FEWEST_GROSS_INTERVALS = 3
 _GROSS = 1.5
 """How many times as long a canary's times must be for no queue that wanders to explain them."""
@@ -64,32 +64,38 @@ def measure(metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
         )
     if subject.of == "tpot" and all(of.canary.total == 0 == of.baseline.total for of in times):
         return _nothing_streamed(metric, rule, pairs)
-    samples = [_samples(pairs, subject, side) for side in ("canary", "baseline")]
+    samples = _samples(pairs, subject, "canary"), _samples(pairs, subject, "baseline")
     if min(samples) < rule.min_samples:
-        return comparison.too_few(metric, bound, min(samples), rule.min_samples, "requests")
-    found = _compared(subject, rule, times, samples[0], error_rate)
-    is_early = len(times) < _FEWEST_INTERVALS
+        few, needs = min(samples), rule.min_samples
+        return comparison.too_few(metric, bound, few, needs, "requests", samples)
+    found = _compared(subject, rule, times, samples, error_rate)
+    is_early = len(times) < FEWEST_INTERVALS
     if found is None or (is_early and found.verdict(error_rate) is not Verdict.FAIL):
-        needs = _FEWEST_INTERVALS
-        return comparison.too_few(metric, bound, len(times), needs, "intervals with requests")
+        needs, of = FEWEST_INTERVALS, "intervals with requests"
+        return comparison.too_few(metric, bound, len(times), needs, of, samples)
     margin = f"{bound.margin or 0.0:.0%}"
     return comparison.measured(metric, bound, found, error_rate, _words(subject, found), margin)
 
 
 def _nothing_streamed(metric: Metric, rule: Rule, pairs: Sequence[Pair]) -> Measurement:
     """Return what follows where no side has a time: nothing to judge, once both served enough."""
-    served = min(
+    samples = (
         sum(pair.canary.requests or 0.0 for pair in pairs),
         sum(pair.baseline.requests or 0.0 for pair in pairs),
     )
-    if served < max(1, rule.min_samples):
-        return comparison.too_few(metric, rule.bound, served, rule.min_samples, "requests")
+    served, needs = min(samples), rule.min_samples
+    if served < max(1, needs):
+        return comparison.too_few(metric, rule.bound, served, needs, "requests", samples)
     message = "neither side streamed an answer: nothing to judge"
-    return Measurement(metric, Verdict.PASS, None, None, rule.bound, 0.0, None, message)
+    return Measurement(metric, Verdict.PASS, None, None, rule.bound, 0.0, None, message, 0.0)
 
 
 def _compared(
-    subject: _Subject, rule: Rule, times: Sequence[_Times], samples: float, error_rate: float
+    subject: _Subject,
+    rule: Rule,
+    times: Sequence[_Times],
+    samples: tuple[float, float],
+    error_rate: float,
 ) -> Comparison | None:
     """Return the comparison; None where the sides meet in too few intervals.
 
@@ -109,15 +115,16 @@ def _compared(
     if equal is None or len(times) < _FEWEST_GROSS_INTERVALS:
         return None
     won = betting.of_counts(_long_times(times, baseline), betting.most_of_one(error_rate))
-    if len(times) >= _FEWEST_INTERVALS:
-        won = max(won, betting.of_drift(equal.z, samples, max(1, rule.min_samples)))
+    if len(times) >= FEWEST_INTERVALS:
+        won = max(won, betting.of_drift(equal.z, samples[0], max(1, rule.min_samples)))
     half = _differs(times, baseline, 1 + margin * _part(times)) if margin is not None else None
     full = _differs(times, baseline, 1 + margin) if margin is not None else None
     absolute = rule.bound.absolute
     return Comparison(
         canary=canary,
         baseline=baseline,
-        samples=samples,
+        samples=samples[0],
+        baseline_samples=samples[1],
         log_winnings=won,
         is_beyond_half=half is not None and half.value > 0,
         is_ruled_out=margin is None or (full is not None and full.z <= -limits.CERTAIN),

@@ -22,7 +22,8 @@ def measure_kv_drift(rule: Rule, pairs: Sequence[Pair]) -> Measurement:
     against = "unknown" if baseline is None else f"{baseline:+.1f} %"
     message = f"KV is {canary:+.1f} % off its plan, the baseline's {against}"
     verdict = Verdict.FAIL if over or behind else Verdict.PASS
-    return Measurement(metric, verdict, canary, baseline, bound, 1, None, message)
+    known = None if baseline is None else 1
+    return Measurement(metric, verdict, canary, baseline, bound, 1, None, message, known)
 
 
 def measure_prefix_hits(rule: Rule, pairs: Sequence[Pair]) -> Measurement:
@@ -40,6 +41,7 @@ def measure_prefix_hits(rule: Rule, pairs: Sequence[Pair]) -> Measurement:
         len(pairs),
         None,
         message,
+        len(pairs),
     )
 
 
