@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate.core.names import MEASUREMENTS
 from tidegate.flow import overload, reconcile
+from tidegate.flow.gather import is_history
 from tidegate.flow.ports import Document, Ref, Settings
 
 from .api_server import CRD, ApiServer, Crash, gpus_of, key_of
@@ -380,11 +381,11 @@ class World:
     def shape(self) -> dict[str, Any]:
         """Return what matters of the end state: no uid, time or name of a pod.
 
-        Nor the measurements: a write of them that fails is tried again later.
+        Nor the measurements, nor a rollout's history: a write that fails is tried again later.
         """
         shape: dict[str, Any] = {}
         for (kind, namespace, name), found in self.api.objects.items():
-            if kind in ("Node", "Pod") or name == MEASUREMENTS:
+            if kind in ("Node", "Pod") or name == MEASUREMENTS or is_history(found):
                 continue
             metadata = {
                 key: value

@@ -28,6 +28,8 @@ ENGINE_PORT = 8000
 SIDE_CHANNEL_PORT = 5600
 GATE = "gate"
 """The component label of a gate's objects, and the name of its container."""
+ROLLOUT = "rollout"
+"""The component label of the ConfigMap that keeps the looks at canaries."""
 GATE_PORT = 8080
 GATE_ADMIN_PORT = 9090
 
@@ -70,6 +72,16 @@ def gate_name(deployment: str) -> str:
 def gate_workload_name(deployment: str) -> str:
     """Return the name of the gate's Deployment."""
     return shortened(f"{deployment}-{GATE}", _WORKLOAD_LIMIT)
+
+
+def rollout_history_name(deployment: str) -> str:
+    """Return the name of the ConfigMap that keeps the looks at a deployment's canaries."""
+    return shortened(f"{deployment}-{ROLLOUT}", _SERVICE_LIMIT)
+
+
+def rollout_history_labels(deployment: str) -> dict[str, str]:
+    """Return the labels of that ConfigMap."""
+    return {MANAGED_BY: FIELD_MANAGER, COMPONENT: ROLLOUT, LABEL_DEPLOYMENT: deployment}
 
 
 def gate_labels(deployment: str) -> dict[str, str]:

@@ -10,13 +10,14 @@ from typing import Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_status import RolloutStatus
+from tidegate.core.canary import history as looks
 from tidegate.core.canary import pods, policy, record, shares, steps, targets, tell, timing
 from tidegate.core.canary.advance import advance
 from tidegate.core.canary.rollout import Rollout
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
 from tidegate.core.rollout.slices import PoolLimits, Slice, limits
-from tidegate.flow import failing, looking, slices
+from tidegate.flow import failing, history, looking, slices
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import KeptRollout, Memory, version_of
 from tidegate.flow.ports import (
@@ -136,7 +137,8 @@ async def take_turn(
         seen = replace(
             seen, look=await looking.look(snapshot.ref, spec, state, seen, evidences, memory)
         )
-        state = record.rounded(advance(state, seen), seen.policy)
+        before, state = state, record.rounded(advance(state, seen), seen.policy)
+        history.note(snapshot.ref, before, looks.look(before, seen), state, memory)
     document = await _store(stored, state, seen, snapshot, cluster, memory)
     said = tell.transition(stored, state, seen.policy)
     if said is not None:

@@ -179,7 +179,11 @@ def _unwanted(
     done = [
         found for key, found in live.items() if key[0] == "Deployment" and key[2] in decision.delete
     ]
-    unwanted = {key: found for key, found in live.items() if key not in wanted}
+    unwanted = {
+        key: found
+        for key, found in live.items()
+        if key not in wanted and not gather.is_history(found)
+    }
     gates = list(filter(gather.is_gate, unwanted.values()))
     kept = {slices.pool_of(found) for found in snapshot.slices if found not in done}
     pools = [

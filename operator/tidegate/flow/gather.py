@@ -116,10 +116,14 @@ async def is_behind(snapshot: Snapshot, cluster: Cluster, memory: Memory) -> boo
 
 
 def versions(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
-    """Return what tells the states of the labelled objects from all others that they can have."""
+    """Return what tells the states of the labelled objects from all others that they can have.
+
+    The history is left out: nothing is rendered by it.
+    """
     return tuple(
         (found["metadata"]["uid"], found["metadata"]["resourceVersion"])
         for found in (*snapshot.objects, *snapshot.foreign)
+        if not is_history(found)
     )
 
 
@@ -127,6 +131,12 @@ def is_gate(document: Document) -> bool:
     """Say whether an object is one of the gate's, and not of a pool."""
     labels = document["metadata"].get("labels") or {}
     return bool(labels.get(names.COMPONENT) == names.GATE)
+
+
+def is_history(document: Document) -> bool:
+    """Say whether an object is the history of a rollout: it is kept, and never rendered."""
+    labels = document["metadata"].get("labels") or {}
+    return bool(labels.get(names.COMPONENT) == names.ROLLOUT)
 
 
 def owner_uid(document: Document) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
+from tidegate.api.rollout_history import RolloutLook
 from tidegate.core.canary.ends import Ends
 from tidegate.core.canary.state import State
 from tidegate.core.causes import Cause
@@ -127,18 +128,33 @@ class KeptRollout:
 
 
 @dataclass
+class UnkeptLooks:
+    """Looks at a canary that are to be written, and when (monotonic).
+
+    `document` is the ConfigMap as this process wrote it last. `has_past` says that there were looks
+    before these. Nothing is tried before `refused_until`.
+    """
+
+    looks: tuple[RolloutLook, ...] = ()
+    document: Document | None = None
+    write_at: float = 0.0
+    refused_until: float = 0.0
+    has_past: bool = False
+
+
+@dataclass
 class Memory:
     """One for each process, shared by the passes of all deployments.
 
     `read_nodes` has each Node's document and what it reads as, `plans` the last plan of each
     deployment; `unchanging` has all that rendering and comparing were given when they last found
     nothing to write. `waiting` names the slices whose newer rendering waited when a pass last
-    rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by
-    namespace; `consulted` has the identity for which that was last asked for. `rollouts` is what
-    was written of rollouts, which caches may not show yet; `ends` has the engines of a rollout that
-    ended, `kv_drifts` by revision how many percent the KV was off its plan. `logs_at` is when
-    logs may be fetched again after one could not be (monotonic), `told` what was told in vain,
-    `overload` what the slow loop came to.
+    rendered. `heard` is what engines told, by slice, and `kept` what is stored of it, by namespace;
+    `consulted` has the identity for which that was last asked for. `rollouts` is what was written
+    of rollouts, which caches may not show yet; `ends` has the engines of a rollout that ended,
+    `looks` what was seen of it and is not written yet, `kv_drifts` by revision how many percent the
+    KV was off its plan. `logs_at` is when logs may be fetched again after one could not be
+    (monotonic), `told` what was told in vain, `overload` what the slow loop came to.
     """
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
@@ -157,6 +173,7 @@ class Memory:
     consulted: dict[Ref, tuple[str, int]] = field(default_factory=dict)
     rollouts: dict[Ref, KeptRollout] = field(default_factory=dict)
     ends: dict[Ref, Ends] = field(default_factory=dict)
+    looks: dict[Ref, UnkeptLooks] = field(default_factory=dict)
     kv_drifts: dict[Ref, dict[str, float]] = field(default_factory=dict)
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     logs_at: dict[Ref, float] = field(default_factory=dict)
@@ -178,6 +195,7 @@ class Memory:
             self.consulted,
             self.rollouts,
             self.ends,
+            self.looks,
             self.kv_drifts,
             self.logs_at,
             self.told,

@@ -11,12 +11,13 @@ class Outcome:
     """What became of a pass, and after how long another one is wanted; None: when woken.
 
     `stale`: the caches are behind, nothing was written. `failed`: a call failed, it is tried again.
-    `why` says what stood in the way, where something did.
+    `why` says what stood in the way, where something did; `notes` are sentences for the log.
     """
 
     result: Result
     requeue_seconds: float | None = None
     why: str = ""
+    notes: tuple[str, ...] = ()
 
 
 GONE = Outcome("gone")

@@ -25,6 +25,7 @@ from tidegate.flow import (
     changes,
     gates,
     gather,
+    history,
     keeping,
     measuring,
     overload_telling,
@@ -84,11 +85,13 @@ async def reconcile(
         await work.carry_out()
         seen = await work.seen()
         await telling.tell(ref, work.snapshot.document, seen, cluster, clock, memory)
+        state = work.turn.state if work.turn else None
+        notes = await history.keep(work.snapshot, state, cluster, clock, memory)
     except ReadFailed as error:
         return replace(FAILED, why=str(error))
     except WriteFailed as error:
         return replace(STALE if error.status in (404, 409) else FAILED, why=str(error))
-    return work.outcome()
+    return replace(work.outcome(), notes=notes)
 
 
 @dataclass

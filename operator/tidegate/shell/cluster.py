@@ -64,7 +64,7 @@ class KubernetesCluster:
     def _cache_of_owned(self, kind: str, namespaces: Sequence[str]) -> KindCaches:
         resource = BY_KIND[kind]
         if kind not in _SELECTING:
-            keep, changed = without_managed_fields, self._child_changed
+            keep, changed = kept_documents.child, self._child_changed
             return KindCaches(resource, keep, changed, LABEL_DEPLOYMENT, namespaces)
         changed_one = partial(self._selecting_changed, kind)
         keep_part = kept_documents.child_or_selector

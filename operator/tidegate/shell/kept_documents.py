@@ -2,6 +2,7 @@
 
 from tidegate.core.admission import selectors
 from tidegate.core.nodes import GpuPod, gpus_of_pod
+from tidegate.flow import gather
 from tidegate.flow.ports import Document
 from tidegate.shell.cache import deployment_of, without_managed_fields
 
@@ -40,6 +41,14 @@ def pod(document: Document) -> Document | None:
         "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
         "spec": {"nodeName": document["spec"].get("nodeName"), "gpus": gpus},
     }
+
+
+def child(document: Document) -> Document:
+    """Keep our own objects whole, but of the history of a rollout only that it is there."""
+    kept = without_managed_fields(document)
+    if gather.is_history(document):
+        kept = {key: value for key, value in kept.items() if key != "data"}
+    return kept
 
 
 def child_or_selector(document: Document) -> Document | None:

@@ -232,6 +232,8 @@ class Operator:
 
     def _note(self, ref: Ref, outcome: reconcile.Outcome) -> None:
         """Log how a pass ended, and why, when that is otherwise than for the one before."""
+        for sentence in outcome.notes:
+            _LOG.warning("%s", sentence, extra={"deployment": str(ref)})
         before = self._ended.pop(ref, None)
         now = outcome.result, outcome.why
         if outcome.result != "gone":

@@ -80,7 +80,7 @@ def render(
     documents += gate.objects(spec, told, readers, gate_image or gate.Image())
     documents += deployments(owner, spec, plan, scale or {}) if slices is None else slices
     return sorted(
-        (_owned(owner, document) for document in documents),
+        (owned(owner, document) for document in documents),
         key=lambda document: (_ORDER.index(document["kind"]), document["metadata"]["name"]),
     )
 
@@ -153,7 +153,8 @@ def _labelled(document: Document, labels: Mapping[str, str]) -> Document:
     return document
 
 
-def _owned(owner: Owner, document: Document) -> Document:
+def owned(owner: Owner, document: Document) -> Document:
+    """Return a document as the deployment's own: it goes with it."""
     if owner.uid is None:
         return document
     document["metadata"]["ownerReferences"] = [
