@@ -132,3 +132,15 @@ def parse_duration(value: object) -> float:
 def spell_duration(seconds: float) -> str:
     """Spell seconds as a Go duration that reads back as the same number."""
     return f"{Decimal(repr(seconds)).normalize():f}s"
+
+
+def rounded_duration(seconds: float) -> str:
+    """Spell seconds for people, in the two largest units: `2h 5m`, `12m`, `42s`."""
+    left = round(seconds)
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append((count, unit))
+    told = [f"{count}{unit}" for count, unit in parts[:2] if count]
+    return " ".join(told) or "0s"

@@ -1,11 +1,12 @@
-"""`tidegate status`, also `kubectl tidegate status`: what the gates know of the engines' KV."""
+"""`tidegate status`, also `kubectl tidegate status`: the KV of engines, and how a canary does."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tidegate.cli.cluster import status_read, status_sum
+from tidegate.cli.cluster import canary_table, status_read, status_sum
 from tidegate.cli.cluster.access import Access, access_options
 from tidegate.cli.cluster.status_read import Found
 from tidegate.cli.cluster.status_sum import PodTotal
@@ -28,7 +29,7 @@ _COLUMNS = (
 )
 
 
-@click.command("status", short_help="Show what the gates of a deployment have reserved.")
+@click.command("status", short_help="Show what gates have reserved, and a canary beside stable.")
 @name_argument
 @access_options
 @form_option
@@ -36,6 +37,9 @@ def command(
     name: str, namespace: str | None, context: str | None, kubeconfig: str | None, form: str
 ) -> None:
     """Show each pod's KV tokens, reserved and in all, the queue, and the last scrape.
+
+    While a revision is tried also its step, its clock, and what the last look at it measured,
+    beside the stable revision.
 
     Exits with 1 where the deployment is not there or no gate answers.
 
@@ -45,6 +49,8 @@ def command(
     answer = document(found)
     if form == "table":
         _print(answer, status_sum.pods(found.gates))
+        if found.canary is not None:
+            canary_table.show(found.canary, time.time())
     else:
         documents.print_documents([answer], form)
     if not any(gate.told for gate in found.gates):
@@ -68,6 +74,7 @@ def document(found: Found) -> dict[str, Any]:
         "shiftPercent": status_sum.largest_share(found.gates, "shiftPercent"),
         "overload": status.get("overload"),
         "rollout": status.get("rollout"),
+        "canary": found.canary.document() if found.canary else None,
         "gates": [
             {"name": gate.name, "answers": gate.told is not None, "error": gate.error or None}
             for gate in found.gates

@@ -148,3 +148,12 @@ def test_a_spelled_duration_reads_back_as_itself(microseconds):
     seconds = microseconds / 1_000_000
 
     assert quantities.parse_duration(quantities.spell_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "0s"), (41.6, "42s"), (60.0, "1m"), (2010.0, "33m 30s"), (7500.0, "2h 5m"),
+     (3605.0, "1h"), (90_000.0, "1d 1h")],
+)  # fmt: skip
+def test_for_people_a_duration_has_its_two_largest_units(seconds, told):
+    assert quantities.rounded_duration(seconds) == told

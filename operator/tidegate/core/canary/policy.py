@@ -47,6 +47,10 @@ class Policy:
     command: Command | None = None
     is_told: bool = True
 
+    def longest_seconds(self, step: Step) -> float:
+        """Return how long a step may take: its own time, the warm-up, and the deadline's."""
+        return step.seconds + self.warm_up_seconds + self.deadline_seconds
+
 
 def of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Policy:
     """Return the policy of a spec; `can_judge` says that the operator has a Prometheus."""

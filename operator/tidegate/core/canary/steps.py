@@ -34,7 +34,7 @@ def lateness(state: State, seen: Seen) -> Lateness | None:
     if state.paused_since is not None:
         return None
     step, policy = current(state, seen), seen.policy
-    allowed = step.seconds + policy.warm_up_seconds + policy.deadline_seconds
+    allowed = policy.longest_seconds(step)
     if seen.now - state.since <= allowed:
         return None
     within = f"step {state.step + 1} took longer than {allowed:.0f} s"

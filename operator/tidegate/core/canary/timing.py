@@ -26,7 +26,7 @@ def _times(state: State, seen: Seen) -> list[float | None]:
     down, ready = state.stable_down_since, state.ready_since
     looked = state.looked_at if step.is_judged and ready is not None else None
     return [
-        state.since + step.seconds + policy.warm_up_seconds + policy.deadline_seconds,
+        state.since + policy.longest_seconds(step),
         ready + step.seconds if ready is not None and not step.is_judged else None,
         steps.warm_at(state, seen) if ready is not None else None,
         looked + step.look_seconds if looked is not None else None,
