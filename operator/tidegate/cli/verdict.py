@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core import plan_status
+from tidegate.core.canary import needs_told
+from tidegate.core.canary.needs import Needs
 from tidegate.core.plan import Plan
 from tidegate.core.what_if.curves import Basis
 from tidegate.errors import Refused, Wait
@@ -13,7 +15,8 @@ from tidegate.errors import Refused, Wait
 class Verdict:
     """What was asked about, and either its plan or why there is none.
 
-    `title` says what runs; `basis` is what the plan was made from beside the engine's flags.
+    `title` says what runs; `basis` is what the plan was made from beside the engine's flags,
+    `rollout` what the next revision of a resource will need.
     """
 
     name: str
@@ -21,6 +24,7 @@ class Verdict:
     plan: Plan | None
     refusal: Refused | Wait | None
     basis: Basis | None = None
+    rollout: Needs | None = None
 
 
 def wire(verdict: Verdict) -> dict[str, Any]:
@@ -40,6 +44,8 @@ def wire(verdict: Verdict) -> dict[str, Any]:
         for e in plan.exclusions
     ]
     answer["because"] = list(plan.because)
+    if verdict.rollout is not None:
+        answer["rollout"] = needs_told.wire(verdict.rollout)
     return answer
 
 

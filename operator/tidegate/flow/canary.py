@@ -16,7 +16,7 @@ from tidegate.core.canary.advance import advance
 from tidegate.core.canary.rollout import Rollout
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
-from tidegate.core.rollout.slices import PoolLimits, Slice, limits
+from tidegate.core.rollout.slices import PoolLimits, Slice
 from tidegate.flow import failing, history, looking, slices
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import KeptRollout, Memory, version_of
@@ -81,28 +81,6 @@ class Turn:
 def told(document: Document | None) -> object:
     """Return the state that a deployment's status tells, as it stands there."""
     return ((document or {}).get("status") or {}).get("rollout")
-
-
-def limits_of(spec: LLMDeploymentSpec, replicas: Mapping[str, int]) -> dict[str, PoolLimits]:
-    """Return how far the rollout of each pool may go above and below its replicas."""
-    rollout, by_name = spec.rollout, spec.pools.by_name()
-    found = {
-        name: limits(count, rollout.max_surge, rollout.max_unavailable)
-        for name, count in replicas.items()
-    }
-    if rollout.gpu_budget is None:
-        return found
-    gpus = {name: pool.tensor_parallel * pool.pipeline_parallel for name, pool in by_name.items()}
-    extra = policy.extra_pods(rollout, gpus, {name: of.surge for name, of in found.items()})
-    return {
-        name: replace(
-            of,
-            surge=extra[name],
-            unavailable=of.unavailable or int(extra[name] == 0),
-            counts_ending=True,
-        )
-        for name, of in found.items()
-    }
 
 
 async def take_turn(

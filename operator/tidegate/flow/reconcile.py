@@ -12,6 +12,7 @@ from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import checks, model_config, nodes, plan, status
 from tidegate.core.admission import held
+from tidegate.core.canary import limits
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
@@ -182,7 +183,7 @@ class Work:
             name: sum(entry.replicas for entry in planned.of_pool(name))
             for name in spec.pools.by_name()
         }
-        pools = canary.limits_of(spec, replicas)
+        pools = limits.of(spec, replicas)
         free = nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None)
         turn = self.turn = await canary.take_turn(
             self.snapshot,

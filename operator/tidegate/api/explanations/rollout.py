@@ -34,8 +34,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.NO_CANARY: Explanation("No revision is being tried.", "Nothing."),
     Reason.CANARY_IMPOSSIBLE: Explanation(
-        "The spec asks for a canary that can never run: without a gate there are no weights, and "
-        "beside a single replica there is no place for it within `gpuBudget`.",
-        "Turn the gate on, raise `gpuBudget` or `replicas`, or set `strategy` to RollingUpdate.",
+        "The spec asks for a canary that can never run as it says: without a gate there are no "
+        "weights, a step that takes every place leaves none to the old pod that must serve, and a "
+        "`gpuBudget` below the GPUs of one pod pays for none. As a warning: the nodes that are "
+        "there have no room for it.",
+        "Turn the gate on, raise `gpuBudget` or `replicas`, lower the last weight, or set "
+        "`strategy` to RollingUpdate; `tidegate plan -f FILE` shows what each step takes.",
     ),
 }

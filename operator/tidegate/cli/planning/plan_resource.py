@@ -10,6 +10,7 @@ from tidegate.cli.verdict import Verdict
 from tidegate.core import nodes as node_classes
 from tidegate.core import plan as planning
 from tidegate.core.budget import shape
+from tidegate.core.canary import needs
 from tidegate.core.nodes import Node
 from tidegate.core.what_if import resource
 from tidegate.core.what_if.axes import Combination
@@ -67,7 +68,8 @@ def _verdict(
         activations_bytes=budget.activations,
         kv_cache_bytes=budget.kv_cache,
     )
-    return Verdict(name, title, plan, None, basis)
+    left = needs.beside_replicas(spec, plan, nodes, free)
+    return Verdict(name, title, plan, None, basis, needs.of(spec, plan, nodes, left))
 
 
 def _rows(combination: Combination, verdict: Verdict) -> list[Row]:

@@ -13,6 +13,8 @@ from tidegate.api.reasons import Reason
 from tidegate.api.wire import format_bytes
 from tidegate.cli.verdict import Verdict
 from tidegate.core.budget.sizing import Budget
+from tidegate.core.canary import needs_told
+from tidegate.core.canary.needs import Needs
 from tidegate.core.plan import Plan, SlicePlan
 from tidegate.errors import Refused, Wait
 
@@ -42,6 +44,8 @@ def print_verdict(verdict: Verdict) -> None:
     """Print a plan, or why there is none."""
     if verdict.plan is not None:
         print_plan(verdict.name, verdict.title, verdict.plan)
+        if verdict.rollout is not None:
+            print_rollout(verdict.rollout)
     elif verdict.refusal is not None:
         print_refusal(verdict.name, verdict.refusal)
 
@@ -61,6 +65,14 @@ def print_plan(name: str, title: str, plan: Plan) -> None:
         )
     _print_because(console, plan.because)
     console.print()
+
+
+def print_rollout(needs: Needs) -> None:
+    """Print what the next revision will need, step by step."""
+    columns = needs_told.COLUMNS if needs.steps else ()
+    print_table(needs_told.title(needs), columns, needs_told.rows(needs))
+    print_sentences([*needs_told.sentences(needs)])
+    _Console().print()
 
 
 def print_refusal(name: str, refusal: Refused | Wait) -> None:
@@ -84,6 +96,8 @@ def print_table(
         table.add_row(*(Text(cell) for cell in row))
     if title:
         console.print(Text(title, style="bold"))
+    if not columns:
+        return
     unbounded = console.options.update(max_width=_WIDEST)
     console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
     console.print(table, crop=False)

@@ -32,6 +32,7 @@ class Facts:
         selectors: What else selects pods in the namespace, as far as it is known.
         pools_there: The pools of which this deployment has Deployments now, None where unknown.
         rules: The operator's settings.
+        can_judge: Whether the operator has a Prometheus, without which a canary is no default.
         now: The time, in seconds since 1970; None where nothing is to depend on it.
     """
 
@@ -43,4 +44,5 @@ class Facts:
     selectors: Sequence[Selector] = ()
     pools_there: frozenset[str] | None = None
     rules: Rules = field(default_factory=Rules)
+    can_judge: bool = False
     now: float | None = None

@@ -15,6 +15,7 @@ from tidegate.core import nodes, placement, revision
 from tidegate.core.admission.facts import Facts
 from tidegate.core.admission.finding import Finding, refusal, warning
 from tidegate.core.admission.fit import Judged
+from tidegate.core.canary import needs, needs_told, policy
 from tidegate.core.plan import Plan
 from tidegate.core.render import timing
 from tidegate.core.rollout.slices import PoolLimits, limits
@@ -70,8 +71,24 @@ def _told(old: LLMDeploymentSpec, new: LLMDeploymentSpec, judged: Judged, seen: 
         Reason.UPDATE_ROLLS_PODS,
         changed[0] if changed else "spec",
         f"{named}{more} changed, so all pods are replaced ({pods}); "
-        f"{_capacity(old, new, judged.plan, seen)}{_duration(judged.plan)}{both}",
+        f"{_way(old, new, judged.plan, seen)}{both}",
     )
+
+
+def _way(old: LLMDeploymentSpec, new: LLMDeploymentSpec, plan: Plan | None, seen: Facts) -> str:
+    """Say how the pods are replaced, and what that takes."""
+    if policy.strategy_of(new, can_judge=seen.can_judge) == "Canary":
+        return _canary(new, plan, seen)
+    return f"{_capacity(old, new, plan, seen)}{_duration(plan)}"
+
+
+def _canary(new: LLMDeploymentSpec, plan: Plan | None, seen: Facts) -> str:
+    if plan is None or seen.nodes is None or seen.gpu_pods is None:
+        weights = ", ".join(str(step.weight) for step in new.rollout.steps)
+        return f"a canary with {weights} % of the requests, then all"
+    free = nodes.free_gpus(seen.nodes, seen.gpu_pods, None, None)
+    needed = needs.of(new, plan, seen.nodes, free, can_judge=seen.can_judge)
+    return needs_told.in_a_line(needed)
 
 
 def _capacity(

@@ -29,6 +29,8 @@ class Seen:
         grace_seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
+        *,
+        can_judge: bool = False,
     ) -> None:
         self._cluster = cluster
         self._rules = rules
@@ -36,6 +38,7 @@ class Seen:
         self._grace_seconds = grace_seconds
         self._monotonic = monotonic
         self._clock = clock
+        self._can_judge = can_judge
         self._memory = Memory()
         self._nodes: tuple[Node, ...] = ()
         self._version = -1
@@ -61,6 +64,7 @@ class Seen:
             selectors=self._cluster.selectors(ref.namespace),
             pools_there=frozenset(filter(None, pools)),
             rules=self._rules,
+            can_judge=self._can_judge,
             now=self._clock(),
         )
 

@@ -97,7 +97,13 @@ def make(
     """Return the webhook of a process, as its settings say."""
     asked = settings.webhook
     of_pass = settings.for_pass()
-    seen = Seen(cluster, of_pass.admission, of_pass.node_classes, of_pass.class_grace_seconds)
+    seen = Seen(
+        cluster,
+        of_pass.admission,
+        of_pass.node_classes,
+        of_pass.class_grace_seconds,
+        can_judge=settings.prometheus.url is not None,
+    )
     keeper: Keeper
     if asked.certificate_folder is not None:
         keeper = FileKeeper(Path(asked.certificate_folder))

@@ -68,6 +68,30 @@ def test_it_says_whether_capacity_drops(held_gpus, rollout, says):
     assert says in told(old, new, seen(held_gpus))
 
 
+@pytest.mark.parametrize(
+    ("held_gpus", "rollout", "says"),
+    [
+        (2, {}, "it takes 1 GPU beside the replicas, at least 31m for its steps and"),
+        (8, {}, "0 GPUs beside the replicas, and 1 of unified of the old pods give way"),
+        (8, {"maxUnavailable": 0}, "now it finds no room, and waits for GPUs"),
+        (2, {"strategy": "RollingUpdate"}, "capacity stays, in 2 steps"),
+    ],
+)
+def test_a_canary_says_what_it_takes(held_gpus, rollout, says):
+    old = a_resource(spec__rollout=rollout)
+    new = changed(old, spec__engine__image="vllm/vllm-openai:v0.33.0")
+
+    assert says in told(old, new, seen(held_gpus, can_judge=True))
+
+
+def test_a_canary_on_nodes_that_nobody_knows_says_its_steps():
+    old = a_resource()
+    new = changed(old, spec__engine__image="vllm/vllm-openai:v0.33.0")
+
+    said = told(old, new, seen(nodes=None, can_judge=True))
+    assert "a canary with 5, 25, 50 % of the requests, then all" in said
+
+
 def test_scaling_to_nothing_is_told():
     found = review(a_resource(), a_resource(spec__pools={"unified": {"replicas": 0}}), seen())
 

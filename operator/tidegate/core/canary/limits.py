@@ -1,0 +1,36 @@
+"""How far a rollout may go above and below the replicas of each pool, as the spec has it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.core.canary import policy
+from tidegate.core.rollout import slices
+from tidegate.core.rollout.slices import PoolLimits
+
+
+def of(spec: LLMDeploymentSpec, replicas: Mapping[str, int]) -> dict[str, PoolLimits]:
+    """Return how far the rollout of each pool may go above and below its replicas."""
+    rollout = spec.rollout
+    found = {
+        name: slices.limits(count, rollout.max_surge, rollout.max_unavailable)
+        for name, count in replicas.items()
+    }
+    if rollout.gpu_budget is None:
+        return found
+    extra = policy.extra_pods(rollout, gpus(spec), {name: of.surge for name, of in found.items()})
+    return {
+        name: replace(
+            of,
+            surge=extra[name],
+            unavailable=of.unavailable or int(extra[name] == 0),
+            counts_ending=True,
+        )
+        for name, of in found.items()
+    }
+
+
+def gpus(spec: LLMDeploymentSpec) -> dict[str, int]:
+    """Return the GPUs of one pod of each pool."""
+    pools = spec.pools.by_name()
+    return {name: pool.tensor_parallel * pool.pipeline_parallel for name, pool in pools.items()}
