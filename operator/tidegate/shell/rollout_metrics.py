@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
+from tidegate.core.canary import stored, tell
 from tidegate.flow.ports import Document
 
 _DEPLOYMENT = ("namespace", "llmdeployment")
@@ -21,6 +22,11 @@ def families(deployments: Iterable[Document]) -> Iterator[GaugeMetricFamily]:
         "Looks at a canary at its step, by what they said.",
         labels=(*_DEPLOYMENT, "revision", "verdict"),
     )
+    weight = GaugeMetricFamily(
+        "tidegate_rollout_weight_ratio",
+        "Share of the requests that a canary has at its step; absent without one.",
+        labels=(*_DEPLOYMENT, "revision"),
+    )
     failed = GaugeMetricFamily(
         "tidegate_rollout_failed_revisions",
         "Revisions that were taken back and are remembered.",
@@ -35,6 +41,15 @@ def families(deployments: Iterable[Document]) -> Iterator[GaugeMetricFamily]:
         if told.get("phase") == "Canary":
             own = (*place, told.get("canary") or "")
             step.add_metric(own, told.get("step", 0) + 1)
+            share = _weight(document)
+            if share is not None:
+                weight.add_metric(own, share)
             for verdict, count in (told.get("verdicts") or {}).items():
                 looks.add_metric((*own, verdict), count)
-    yield from (step, looks, failed)
+    yield from (step, weight, looks, failed)
+
+
+def _weight(document: Document) -> float | None:
+    """Return the canary's share of the requests; None where this version cannot tell."""
+    state, wishes = stored.state(document), stored.wishes(document)
+    return None if state is None or wishes is None else tell.weight_percent(state, wishes) / 100

@@ -89,3 +89,28 @@ def test_a_canary_shows_its_step_and_what_its_looks_said():
     assert shown([deployment(status={"rollout": settled})]) == {
         f"tidegate_rollout_failed_revisions{{{OF}}} 0.0"
     }
+
+
+@pytest.mark.parametrize(
+    ("step", "ready", "share"),
+    [(0, True, 0.25), (0, False, 0.0), (1, False, 0.25), (1, True, 0.5)],
+)
+def test_a_canary_shows_the_share_of_the_requests_that_it_has(step, ready, share):
+    at = "2027-01-15T08:00:00Z"
+    rollout = {
+        "summary": "",
+        "phase": "Canary",
+        "stable": "aaaa",
+        "canary": "bbbb",
+        "step": step,
+        "stepSince": at,
+        **({"readySince": at} if ready else {}),
+    }
+    spec = {
+        "model": {"id": "org/model"},
+        "engine": {"image": "vllm/vllm-openai:v0.32.0"},
+        "pools": {"unified": {"replicas": 2}},
+        "rollout": {"steps": [{"weight": 25, "pause": "1m"}, {"weight": 50, "pause": "1m"}]},
+    }
+    told = f'tidegate_rollout_weight_ratio{{{OF},revision="bbbb"}} {share}'
+    assert told in shown([deployment(spec=spec, status={"rollout": rollout})])

@@ -4,19 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from tidegate.api import llmdeployment
-from tidegate.api.rollout_status import RolloutStatus
 from tidegate.cli.cluster.access import Cluster
 from tidegate.cli.cluster.denied import Denied
 from tidegate.core import names
-from tidegate.core.canary import history, policy, record, tell
+from tidegate.core.canary import history, stored, tell
 from tidegate.core.canary.history import Looks
 from tidegate.core.canary.policy import Policy
 from tidegate.core.canary.state import Phase, State
 from tidegate.core.status.conditions import format_time
-from tidegate.errors import Invalid
 
 
 @dataclass(frozen=True)
@@ -65,14 +60,14 @@ class Canary:
 
 
 def of(
-    resource: Mapping[str, Any], stored: history.Decoded | None, silence: str = ""
+    resource: Mapping[str, Any], kept: history.Decoded | None, silence: str = ""
 ) -> Canary | None:
-    """Return the canary of a resource, None without one; `stored` is what its history has."""
-    state = _state((resource.get("status") or {}).get("rollout"))
+    """Return the canary of a resource, None without one; `kept` is what its history has."""
+    state = stored.state(resource)
     if state is None or state.canary is None:
         return None
-    looks = history.of_rollout(stored.looks, state.canary, state.stable) if stored else ()
-    return Canary(state, _policy(resource), looks, silence)
+    looks = history.of_rollout(kept.looks, state.canary, state.stable) if kept else ()
+    return Canary(state, stored.wishes(resource), looks, silence)
 
 
 async def ask(cluster: Cluster, resource: Mapping[str, Any]) -> Canary | None:
@@ -82,22 +77,7 @@ async def ask(cluster: Cluster, resource: Mapping[str, Any]) -> Canary | None:
         return None
     name = names.rollout_history_name(str(resource["metadata"]["name"]))
     try:
-        stored = await cluster.get(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{name}")
+        kept = await cluster.get(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{name}")
     except Denied as error:
         return of(resource, None, str(error))
-    return of(resource, history.decode((stored or {}).get("data")))
-
-
-def _state(told: object) -> State | None:
-    """Return the state that a status tells; None where this version cannot read it."""
-    try:
-        return record.from_status(RolloutStatus.model_validate(told)) if told else None
-    except ValidationError:
-        return None
-
-
-def _policy(resource: Mapping[str, Any]) -> Policy | None:
-    try:
-        return policy.of(llmdeployment.parse_spec(dict(resource)), can_judge=True)
-    except Invalid:
-        return None
+    return of(resource, history.decode((kept or {}).get("data")))

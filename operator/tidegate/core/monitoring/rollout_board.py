@@ -1,7 +1,7 @@
 """A rollout: the revisions of one deployment beside each other, canary and stable alike."""
 
 from tidegate.core.monitoring.board import ONE, RATE, Board, Panel, Query, Row, rate
-from tidegate.core.monitoring.promql import engine, operators
+from tidegate.core.monitoring.promql import DEPLOYMENT, engine, most, operators
 from tidegate.core.monitoring.signals import LOST
 
 _REVISION = "{{revision}}"
@@ -16,10 +16,49 @@ def board() -> Board:
         "Its revisions beside each other: the canary must be no worse than what is stable.",
         ("namespace", "llmdeployment"),
         (
+            Row("Canary", (_step(), _weight(), _looks(), _failed())),
             Row("Traffic", (_requests(), _survival(), _outcomes())),
             Row("What users feel", (_ttft(), _tpot())),
             Row("Engines", (_kv(), _preemptions(), _hit_rate(), _restarts())),
         ),
+    )
+
+
+def _step() -> Panel:
+    return Panel(
+        "Step",
+        "Of the canary, from 1; nothing where no revision is tried.",
+        (Query(most("revision", operators("tidegate_rollout_step", ONE)), _REVISION),),
+        is_number=True,
+    )
+
+
+def _weight() -> Panel:
+    return Panel(
+        "Weight",
+        "The canary's share of the requests, which follows at the gates.",
+        (Query(most("revision", operators("tidegate_rollout_weight_ratio", ONE)), _REVISION),),
+        "percentunit",
+        top=1.0,
+    )
+
+
+def _looks() -> Panel:
+    looks = operators("tidegate_rollout_looks", ONE)
+    return Panel(
+        "Verdicts at this step",
+        "What the looks said; `kubectl tidegate status NAME` has each metric of the last one.",
+        (Query(most("revision, verdict", looks), "{{revision}} {{verdict}}"),),
+    )
+
+
+def _failed() -> Panel:
+    failed = operators("tidegate_rollout_failed_revisions", ONE)
+    return Panel(
+        "Revisions that were taken back",
+        "Remembered, and not tried again by themselves.",
+        (Query(most(DEPLOYMENT, failed), "{{llmdeployment}}"),),
+        is_number=True,
     )
 
 
