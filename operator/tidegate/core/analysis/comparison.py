@@ -83,11 +83,23 @@ def measured(
 
 
 def too_few(
-    metric: Metric, bound: Bound, has: float, needs: int, of: str, samples: tuple[float, float]
+    metric: Metric,
+    bound: Bound,
+    has: float,
+    needs: int,
+    of: str,
+    samples: tuple[float, float],
+    values: tuple[float | None, float | None] = (None, None),
 ) -> Measurement:
-    """Return that there is not enough evidence, and how much would be; `samples` of both sides."""
+    """Return that there is not enough evidence, and how much would be.
+
+    `samples` and `values` are of the canary and the baseline: to be shown, and no evidence.
+    """
     message = f"{has:,.0f} {of}, of at least {needs:,} that a verdict needs on both sides"
-    return _open(metric, Verdict.INCONCLUSIVE, bound, message, samples)
+    verdict, (canary, baseline) = Verdict.INCONCLUSIVE, values
+    return Measurement(
+        metric, verdict, canary, baseline, bound, samples[0], None, message, samples[1]
+    )
 
 
 def no_data(
@@ -107,13 +119,5 @@ def not_understood(metric: Metric, bound: Bound, fault: str) -> Measurement:
     return _open(metric, Verdict.ERROR, bound, fault)
 
 
-def _open(
-    metric: Metric,
-    verdict: Verdict,
-    bound: Bound,
-    message: str,
-    samples: tuple[float, float | None] = (0.0, None),
-) -> Measurement:
-    return Measurement(
-        metric, verdict, None, None, bound, samples[0], None, message, baseline_samples=samples[1]
-    )
+def _open(metric: Metric, verdict: Verdict, bound: Bound, message: str) -> Measurement:
+    return Measurement(metric, verdict, None, None, bound, 0.0, None, message)

@@ -233,7 +233,19 @@ def _fewest(total: Tally) -> float:
 def _too_few(metric: Metric, rule: Rule, total: Tally) -> Measurement:
     samples = total.canary_requests, total.baseline_requests
     few, needs = min(samples), rule.min_samples
-    return comparison.too_few(metric, rule.bound, few, needs, "requests", samples)
+    values = (
+        _value(metric, total.canary, total.canary_requests),
+        _value(metric, total.baseline, total.baseline_requests),
+    )
+    return comparison.too_few(metric, rule.bound, few, needs, "requests", samples, values)
+
+
+def _value(metric: Metric, events: float, requests: float) -> float | None:
+    """Return what a side measured, in the metric's unit; None where nothing was served."""
+    if requests <= 0:
+        return None
+    rate = events / requests
+    return 1 - rate if metric is Metric.SURVIVAL else rate * _PER
 
 
 def _no_data(metric: Metric, bound: Bound, pairs: Sequence[Pair]) -> Measurement:

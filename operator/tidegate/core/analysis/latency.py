@@ -65,14 +65,15 @@ def measure(metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
     if subject.of == "tpot" and all(of.canary.total == 0 == of.baseline.total for of in times):
         return _nothing_streamed(metric, rule, pairs)
     samples = _samples(pairs, subject, "canary"), _samples(pairs, subject, "baseline")
+    values = _quantiles(times, subject.share)
     if min(samples) < rule.min_samples:
         few, needs = min(samples), rule.min_samples
-        return comparison.too_few(metric, bound, few, needs, "requests", samples)
+        return comparison.too_few(metric, bound, few, needs, "requests", samples, values)
     found = _compared(subject, rule, times, samples, error_rate)
     is_early = len(times) < FEWEST_INTERVALS
     if found is None or (is_early and found.verdict(error_rate) is not Verdict.FAIL):
-        needs, of = FEWEST_INTERVALS, "intervals with requests"
-        return comparison.too_few(metric, bound, len(times), needs, of, samples)
+        count, unit = len(times), "intervals with requests"
+        return comparison.too_few(metric, bound, count, FEWEST_INTERVALS, unit, samples, values)
     margin = f"{bound.margin or 0.0:.0%}"
     return comparison.measured(metric, bound, found, error_rate, _words(subject, found), margin)
 
@@ -101,13 +102,7 @@ def _compared(
 
     In the first ones only what is grossly slower is evidence.
     """
-    canary, baseline = (
-        histograms.quantile(whole, subject.share) if whole is not None else None
-        for whole in (
-            histograms.merged([of.canary for of in times]),
-            histograms.merged([of.baseline for of in times]),
-        )
-    )
+    canary, baseline = _quantiles(times, subject.share)
     if canary is None or baseline is None:
         return None
     margin = rule.bound.margin
@@ -129,6 +124,16 @@ def _compared(
         is_beyond_half=half is not None and half.value > 0,
         is_ruled_out=margin is None or (full is not None and full.z <= -limits.CERTAIN),
         breaks_absolute=absolute is not None and canary > absolute >= baseline,
+    )
+
+
+def _quantiles(times: Sequence[_Times], share: float) -> tuple[float | None, float | None]:
+    """Return the canary's and the baseline's quantile over all intervals."""
+    canary = histograms.merged([of.canary for of in times])
+    baseline = histograms.merged([of.baseline for of in times])
+    return (
+        None if canary is None else histograms.quantile(canary, share),
+        None if baseline is None else histograms.quantile(baseline, share),
     )
 
 

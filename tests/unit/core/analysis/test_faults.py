@@ -124,6 +124,15 @@ def test_fewer_than_the_least_samples_is_no_evidence_however_bad(stable):
     )
 
 
+@pytest.mark.parametrize("metric", [Metric.TTFT_P95, Metric.SURVIVAL, Metric.PREEMPTIONS])
+def test_what_is_no_evidence_yet_is_shown_with_the_samples_of_both_sides(stable, metric):
+    told = measured(metric, side("canary", requests=2, intervals=20), stable)
+
+    assert told.verdict is Verdict.INCONCLUSIVE
+    assert None not in (told.canary, told.baseline)
+    assert told.samples == 40 < told.baseline_samples
+
+
 def test_a_canary_does_not_go_on_after_its_traffic_stopped(stable):
     canary = side("canary", requests=60)
     stopped = [
