@@ -5,6 +5,7 @@ once, while Prometheus is away, so that their waits pass together.
 """
 
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -269,6 +270,24 @@ def test_a_slower_engine_is_taken_back_at_once(back, streams, states, stable):
     shown = row(back["slow"])["ROLLOUT"]
     assert re.match(r"Aborted: (ttft|tpot)P\d\d: .*% ?.*", shown), shown
     assert "RolloutAborted" in {event["reason"] for event in back["slow"].events()}
+
+
+def test_what_was_measured_of_both_is_kept_and_told(back, typed):
+    """Of the engine that was taken back: the look that decided, in the history beside it."""
+    slow = back["slow"]
+    wait_for_phase(slow, "Aborted", seconds=LATER)
+
+    def decided():
+        looks = json.loads(typed("status", "slow", "-o", "json"))["canary"]["looks"]
+        return looks[-1] if looks and looks[-1]["verdict"] == "Fail" else Not(looks[-1:])
+
+    look = wait_until("the look that decided is kept", decided, SOON)
+    failed = [one for one in look["metrics"] if one["verdict"] == "Fail"]
+    assert all(one["canary"] > one["stable"] > 0 for one in failed if one["metric"][0] == "t")
+    assert all(min(one["samples"], one["stableSamples"]) > 0 for one in failed)
+    assert look["revision"] == rollout(slow)["canary"]
+    history = slow.kube.get("configmaps", slow.namespace, "slow-rollout")
+    assert history["metadata"]["ownerReferences"][0]["name"] == "slow"
 
 
 def test_the_operator_dies_and_the_rollout_goes_on(back, operator, states):
