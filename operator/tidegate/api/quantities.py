@@ -137,7 +137,7 @@ def spell_duration(seconds: float) -> str:
 def rounded_duration(seconds: float) -> str:
     """Spell seconds for people, in the two largest units: `2h 5m`, `12m`, `42s`."""
     left = round(seconds)
-    parts = []
+    parts: list[tuple[int, str]] = []
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
         count, left = divmod(left, length)
         if count or parts:
