@@ -3,6 +3,7 @@
 The pods become ready some seconds after they were given a node, or fail as `fates` says.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -168,6 +169,14 @@ class World:
             self.step()
             self.clock.pass_by(self.settings.tick.interval_seconds)
 
+    def branch(self) -> "World":
+        """Return another world that goes on from here by itself; they share what never changes."""
+        api = self.api
+        documents = (*api.objects.values(), *api.applied.values())
+        shared = {id(each): each for each in (api.objects, *documents)}
+        shared[id(api.history)] = list(api.history)
+        return copy.deepcopy(self, shared)
+
     def restart(self) -> None:
         """End the process and begin a new one, which knows only what the cluster knows."""
         self.memory = reconcile.Memory()
@@ -185,9 +194,9 @@ class World:
                 except Crash:
                     self.restart()
             self.step()
+            self.clock.pass_by(seconds)
             if watch:
                 watch()
-            self.clock.pass_by(seconds)
             idle = 0 if (self.api.version, len(self.api.objects)) != before else idle + 1
             if idle > self.patience:
                 return
