@@ -38,4 +38,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "beside a single replica there is no place for it within `gpuBudget`.",
         "Turn the gate on, raise `gpuBudget` or `replicas`, or set `strategy` to RollingUpdate.",
     ),
+    Reason.BASELINE_IMPOSSIBLE: Explanation(
+        "`spec.rollout.baseline` asks for fresh stable pods beside the canary that can never come: "
+        "canary, baseline and one stable pod are more than replicas and `gpuBudget` allow, or no "
+        "step is judged.",
+        "Raise `gpuBudget` or `replicas`, or leave `baseline` out.",
+    ),
 }

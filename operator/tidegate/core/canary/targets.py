@@ -28,10 +28,12 @@ def of_step(state: State, seen: Seen) -> dict[str, int]:
     that it will never have.
     """
     weight = _weight(state, seen)
-    return {
-        name: min(pool.replicas, max(1, -(-pool.replicas * weight // _WHOLE)))
-        for name, pool in seen.pools.items()
-    }
+    return {name: of_weight(weight, pool.replicas) for name, pool in seen.pools.items()}
+
+
+def of_weight(weight: int, replicas: int) -> int:
+    """Return the pods of a canary that gets a weight, in thousandths, of a pool's requests."""
+    return min(replicas, max(1, -(-replicas * weight // _WHOLE)))
 
 
 def of_baseline(state: State, seen: Seen) -> dict[str, int]:
