@@ -175,6 +175,7 @@ def _try(state: State, seen: Seen) -> State:
     if _is_needed(state, seen):
         because = f"taken without further steps: revision {state.stable} serves nobody"
         return state.in_phase(Phase.PROMOTING, seen.now, because, state.canary)
+    state = steps.with_room(state, seen)
     late = steps.lateness(state, seen)
     if late is not None:
         if late.is_failure or seen.policy.aborts_when_inconclusive:

@@ -32,6 +32,17 @@ def with_pods(state: State, seen: Seen) -> State:
     return state
 
 
+def with_room(state: State, seen: Seen) -> State:
+    """Begin the step's time anew when its pods, too late already, have found room after all.
+
+    They could not be ready before: it is no failure of theirs.
+    """
+    was_late = state.ready_since is None and state.doubtful_since is not None
+    if not was_late or state.paused_since is not None or seen.is_blocked:
+        return state
+    return state if _has_canary(state, seen) else state.at_step(state.step, seen.now)
+
+
 def lateness(state: State, seen: Seen) -> Lateness | None:
     """Return why the step took longer than its deadline allows, None while it has not."""
     if state.paused_since is not None:
