@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.core.names import MEASUREMENTS
+from tidegate.core.names import LABEL_REVISION, MEASUREMENTS
 from tidegate.flow import overload, reconcile
 from tidegate.flow.ports import Document, Ref, Settings
 
@@ -72,7 +72,7 @@ class World:
     start_seconds: float = 2.0
     end_seconds: float = 1.0
     patience: int = 3  # rounds without a change after which all is at rest
-    fates: dict[str, Fate] = field(default_factory=dict)  # by image
+    fates: dict[str, Fate] = field(default_factory=dict)  # by image, or by revision
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
     evidences: Evidences | None = None  # without it, nothing judges a canary
@@ -315,7 +315,8 @@ class World:
                 self.api.patch(key_of(pod), status=self._status(pod))
 
     def _status(self, pod: Document) -> Document:
-        fate = self.fates.get(pod["spec"]["containers"][0]["image"])
+        revision = labels_of(pod).get(LABEL_REVISION, "")
+        fate = self.fates.get(revision) or self.fates.get(pod["spec"]["containers"][0]["image"])
         if fate is None:
             if is_ready(pod):
                 status: Document = pod["status"]
