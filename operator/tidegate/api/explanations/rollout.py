@@ -18,7 +18,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.CANARY_INCONCLUSIVE: Explanation(
         "The step's deadline passed without a verdict: no traffic, too few requests, no data from "
-        "Prometheus, or no room for the canary's pods. It goes on by itself once there is one.",
+        "Prometheus, or no room for the pods of the canary or its baseline. It goes on by itself "
+        "once there is one.",
         "Do what the message says: send traffic or mend the metrics, or decide yourself with "
         "`kubectl tidegate promote NAME` or `abort NAME`.",
     ),
