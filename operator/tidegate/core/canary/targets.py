@@ -111,12 +111,11 @@ def _taken_back(state: State, revision: str, seen: Seen) -> Targets:
     kept = _kept(state, revision, seen)
     name = names.baseline_revision(state.stable, revision)
     baseline = seen.of(name)
-    if state.phase is not Phase.ABORTING or not baseline.can_serve:
-        return {state.stable: seen.full, revision: kept}
     helping = {
-        pool: min(baseline.ready.get(pool, 0), max(0, count - 1))
-        for pool, count in seen.full.items()
+        pool: min(baseline.ready.get(pool, 0), count - 1) for pool, count in seen.full.items()
     }
+    if state.phase is not Phase.ABORTING or min(helping.values(), default=0) < 1:
+        return {state.stable: seen.full, revision: kept}
     stable = {pool: count - helping[pool] for pool, count in seen.full.items()}
     return {state.stable: stable, revision: kept, name: helping}
 

@@ -275,6 +275,19 @@ def test_half_a_pair_serves_nobody_and_is_never_made_whole_by_the_other_revision
     assert shares.of(advance(state, both), both) == {"a": 500, "b": 250, FRESH: 250}
 
 
+def test_after_a_failure_a_baseline_helps_by_both_halves_or_not_at_all():
+    def wanted(prefill_replicas):
+        seen = seen_pair(a=pair(1, 4), b=pair(1, 2), fresh=pair(1, 2))
+        pools = {"prefill": PoolSize(prefill_replicas, 1), "decode": PoolSize(8, 1)}
+        state = State(Phase.ABORTING, "a", seen.now, canary="b")
+        return targets.of(state, replace(seen, pools=pools))
+
+    assert wanted(2)["a"] == {"prefill": 1, "decode": 6}
+    assert wanted(2)[FRESH] == {"prefill": 1, "decode": 2}
+    assert wanted(1)["a"] == {"prefill": 1, "decode": 8}
+    assert FRESH not in wanted(1)
+
+
 # classes of nodes
 
 
