@@ -7,7 +7,6 @@ import pytest
 from tidegate.core.names import LABEL_REVISION
 from tidegate.flow.ports import Sides
 
-from .api_server import Crash
 from .documents import labels_of
 from .evidences import Evidences
 from .gates import told
@@ -378,24 +377,3 @@ async def test_without_a_word_a_deployment_gets_a_canary_only_where_there_is_roo
     await changed(world, replicas=replicas, rollout={})
     await go_on(world, 1)
     assert rollout(world)["phase"] == said
-
-
-@pytest.mark.timeout(400)  # a whole history for each write
-async def test_a_crash_after_each_write_of_a_canary_leads_to_the_same_end():
-    async def play(crash_after=None):
-        world = await deployed()
-        await changed(world)
-        world.api.crash_after = None if crash_after is None else len(world.api.writes) + crash_after
-        before = len(world.api.writes)
-        for _ in range(90):
-            try:
-                await go_on(world, 1, seconds=15)
-            except Crash:
-                world.restart()
-        return world, len(world.api.writes) - before
-
-    plain, count = await play()
-    assert rollout(plain)["phase"] == "Settled"
-    for number in range(0, count, 3):
-        crashed, _ = await play(number)
-        assert crashed.shape() == plain.shape(), f"crash after write {number}"

@@ -1,6 +1,6 @@
 """What rollouts by other means were seen to do wrong, each in a cluster: here it must not happen.
 
-docs/contributing/rollout-faults.md lists all of these faults, with the test of each.
+The docstring of this folder lists all of these faults, with the test of each.
 """
 
 from dataclasses import replace

@@ -5,10 +5,12 @@ import random
 import pytest
 
 from .api_server import Fault
+from .moments import crashed
 from .scenarios import SCENARIOS, Scenario, image
 from .world import World
 
 pytestmark = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+_PLAIN: dict[Scenario, World] = {}
 
 
 async def play(scenario: Scenario, prepare=lambda world: None) -> World:
@@ -18,6 +20,13 @@ async def play(scenario: Scenario, prepare=lambda world: None) -> World:
         step(world)
         await world.run()
     return world
+
+
+async def played_plainly(scenario: Scenario) -> World:
+    """Return the end of a scenario in which nothing fails; it is played once, and only read."""
+    if scenario not in _PLAIN:
+        _PLAIN[scenario] = await play(scenario)
+    return _PLAIN[scenario]
 
 
 async def test_every_scenario_ends_ready_with_only_the_wanted_pods(scenario):
@@ -32,14 +41,9 @@ async def test_every_scenario_ends_ready_with_only_the_wanted_pods(scenario):
 
 @pytest.mark.timeout(400)  # a whole history for each write
 async def test_a_crash_after_any_write_changes_nothing(scenario):
-    plain = await play(scenario)
-    for count in range(len(plain.api.writes)):
-        crashed = await play(scenario, lambda world, count=count: _crash_after(world, count))
-        assert crashed.shape() == plain.shape(), f"crash after write {count}"
-
-
-def _crash_after(world: World, count: int) -> None:
-    world.api.crash_after = count
+    plain = scenario.world()
+    async for number, world in crashed(plain, scenario.steps):
+        assert world.shape() == plain.shape(), f"crash after write {number}"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def _crash_after(world: World, count: int) -> None:
     ids=["409", "429", "500", "503", "no answer", "no answer though it was written"],
 )
 async def test_calls_that_fail_are_made_again(scenario, fault):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
 
     def fail_every_third(world: World) -> None:
         calls = iter(range(1, 1_000_000))
@@ -58,7 +62,7 @@ async def test_calls_that_fail_are_made_again(scenario, fault):
 
 
 async def test_reads_that_fail_are_made_again(scenario):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
 
     def fail_some(world: World) -> None:
         chance = random.Random(7)
@@ -70,7 +74,7 @@ async def test_reads_that_fail_are_made_again(scenario):
 
 @pytest.mark.parametrize("kind", ["LLMDeployment", "Deployment", "Service", "Pod", "Node"])
 async def test_stale_caches_delete_no_pod_that_is_needed(scenario, kind):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
     world = scenario.world()
     for step in scenario.steps:
         world.api.lag = {}
@@ -83,7 +87,7 @@ async def test_stale_caches_delete_no_pod_that_is_needed(scenario, kind):
 
 
 async def test_clocks_that_jump_change_nothing(scenario):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
     world = scenario.world()
     jump = 3600.0
     for step in scenario.steps:
@@ -97,7 +101,7 @@ async def test_clocks_that_jump_change_nothing(scenario):
 
 
 async def test_without_any_event_the_timer_alone_gets_there(scenario):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
     world = scenario.world()
     for step in scenario.steps:
         step(world)
@@ -106,7 +110,7 @@ async def test_without_any_event_the_timer_alone_gets_there(scenario):
 
 
 async def test_the_way_does_not_matter(scenario):
-    plain = await play(scenario)
+    plain = await played_plainly(scenario)
     world = scenario.world()
     for step in scenario.steps:
         world.apply(engine=image("detour"))

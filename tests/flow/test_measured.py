@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from .api_server import Fault
+from .moments import crashed
 from .world import A100, World
 
 PROFILED = {"budget": {"kvCache": None}, "pools": {"unified": {"replicas": 2}}}
@@ -341,23 +342,16 @@ class TestHearing:
         assert "measured" not in planned(world)
 
 
-async def history(world: World) -> None:
-    """Drift, and the rollout that uses it."""
-    off_plan(world)
-    world.apply(**PROFILED)
-    await world.run()
-    world.apply(**next_rollout())
-    await world.run()
+DRIFT_AND_ITS_USE = (
+    lambda world: world.apply(**PROFILED),
+    lambda world: world.apply(**next_rollout()),
+)
 
 
 async def test_a_crash_after_any_write_leads_to_the_same_end():
     plain = World()
     plain.node("a1", A100)
-    await history(plain)
+    off_plan(plain)
+    async for number, world in crashed(plain, DRIFT_AND_ITS_USE):
+        assert world.shape() == plain.shape(), f"crash after write {number}"
     assert "--kv-cache-memory-bytes" in " ".join(arguments(plain))
-    for count in range(len(plain.api.writes)):
-        world = World()
-        world.node("a1", A100)
-        world.api.crash_after = count
-        await history(world)
-        assert world.shape() == plain.shape(), f"crash after write {count}"

@@ -426,11 +426,10 @@ class TestAnotherProcess:
         async def play(crash_after: int | None) -> World:
             world = await serving(overload={"shed": {"maxPercent": 30}})
             begun = len(world.api.writes)
-            if crash_after is not None:
-                world.api.crash_after = begun + crash_after
+            world.api.crash_after = crash_after
             world.metrics.tell(1.0)
             await world.oversee(200)
-            world.api.crash_after = None
+            assert world.api.crash_after is None, "it did crash"
             world.writes = len(world.api.writes) - begun
             return world
 

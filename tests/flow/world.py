@@ -3,12 +3,13 @@
 The pods become ready some seconds after they were given a node, or fail as `fates` says.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.core.names import MEASUREMENTS
+from tidegate.core.names import LABEL_REVISION, MEASUREMENTS
 from tidegate.flow import overload, reconcile
 from tidegate.flow.gather import is_history
 from tidegate.flow.ports import Document, Ref, Settings
@@ -72,7 +73,7 @@ class World:
     start_seconds: float = 2.0
     end_seconds: float = 1.0
     patience: int = 3  # rounds without a change after which all is at rest
-    fates: dict[str, Fate] = field(default_factory=dict)  # by image
+    fates: dict[str, Fate] = field(default_factory=dict)  # by image, or by revision
     refs: list[Ref] = field(default_factory=list)
     least_ready: dict[str, int] = field(default_factory=dict)  # by pool, over the last `run`
     evidences: Evidences | None = None  # without it, nothing judges a canary
@@ -169,6 +170,14 @@ class World:
             self.step()
             self.clock.pass_by(self.settings.tick.interval_seconds)
 
+    def branch(self) -> "World":
+        """Return another world that goes on from here by itself; they share what never changes."""
+        api = self.api
+        documents = (*api.objects.values(), *api.applied.values())
+        shared = {id(each): each for each in (api.objects, *documents)}
+        shared[id(api.history)] = list(api.history)
+        return copy.deepcopy(self, shared)
+
     def restart(self) -> None:
         """End the process and begin a new one, which knows only what the cluster knows."""
         self.memory = reconcile.Memory()
@@ -186,9 +195,9 @@ class World:
                 except Crash:
                     self.restart()
             self.step()
+            self.clock.pass_by(seconds)
             if watch:
                 watch()
-            self.clock.pass_by(seconds)
             idle = 0 if (self.api.version, len(self.api.objects)) != before else idle + 1
             if idle > self.patience:
                 return
@@ -307,7 +316,8 @@ class World:
                 self.api.patch(key_of(pod), status=self._status(pod))
 
     def _status(self, pod: Document) -> Document:
-        fate = self.fates.get(pod["spec"]["containers"][0]["image"])
+        revision = labels_of(pod).get(LABEL_REVISION, "")
+        fate = self.fates.get(revision) or self.fates.get(pod["spec"]["containers"][0]["image"])
         if fate is None:
             if is_ready(pod):
                 status: Document = pod["status"]

@@ -31,6 +31,7 @@ EVIDENCE_SECONDS = 5
 RATES = {"good": 8.0, "slow": 8.0, "hand": 3.0}
 BY_HAND = {"steps": [{"weight": 50, "pause": "10m"}], "deadline": "10m"}
 PATIENT = {"deadline": "10m"}
+BESIDE = {"baseline": True, "steps": [{"weight": 50, "analysis": "10m"}]}
 BRIEF = {"steps": [{"weight": 50, "pause": "1s"}], "deadline": "40s"}
 ROLLOUTS = {"good": {}, "slow": PATIENT, "broken": BRIEF, "hand": BY_HAND}
 
@@ -356,6 +357,35 @@ def test_the_former_spec_is_a_rollback_at_once(back, streams, states):
     wait_served(streams["hand"], before, since, least=8)
     assert not streams["hand"].of(canary, since)
     assert rollout(hand)["stable"] == before
+
+
+# fresh pods of stable
+
+
+def test_fresh_pods_of_stable_serve_beside_a_canary_and_go_with_it(back, streams):
+    """Both get half of the requests, and the pod that has served for long stands by."""
+    hand = back["hand"]
+    before = rollout(hand)["stable"]
+    hand.patch({"rollout": BESIDE, "engine": {"maxNumSeqs": 36}})
+    seen = wait_for_weight(hand)
+    fresh, since = seen["baseline"], time.monotonic()
+    assert revisions(hand) == {before, seen["canary"], fresh}
+    for revision in (seen["canary"], fresh):
+        wait_served(streams["hand"], revision, since)
+    arguments = {
+        pod["metadata"]["labels"][REVISION]: pod["spec"]["containers"][0]["args"]
+        for pod in hand.pods()
+    }
+    assert arguments[fresh] == arguments[before]
+
+    hand.patch({"rollout": BY_HAND | {"baseline": False}, "engine": {"maxNumSeqs": 48}})
+
+    wait_until(
+        "only stable is left",
+        lambda: revisions(hand) == {before} or Not(revisions(hand)),
+        LATER,
+    )
+    hand.wait_for("Promoted", "True", "Promoted", SOON)
 
 
 # nobody noticed

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     ROLLOUT_ABORTED = "RolloutAborted"
     NO_CANARY = "NoCanary"
     CANARY_IMPOSSIBLE = "CanaryImpossible"
+    BASELINE_IMPOSSIBLE = "BaselineImpossible"
     # the plan beside what engines tell
     AS_PLANNED = "AsPlanned"
     NOT_MEASURED = "NotMeasured"

@@ -49,6 +49,8 @@ class RolloutLook(Wire):
     """The canary."""
     stable: Revision
     """The stable revision beside it."""
+    compared_with: Revision | None = None
+    """The baseline that it is compared with, where that is not all of stable."""
     stretch: Count = 1
     """How often the evidence of this revision began anew."""
     step: Count

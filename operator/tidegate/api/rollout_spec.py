@@ -108,6 +108,12 @@ class RolloutSpec(Wire):
         CanaryStep.model_validate({"weight": weight, "analysis": "10m"}) for weight in (5, 25, 50)
     ]
     """The way of a canary, weights rising."""
+    baseline: bool = False
+    """Compare the new revision with as many fresh pods of the old one, instead of with all of it.
+
+    They come with the canary's, get the same share, and go when its analysis ends. Off by default:
+    they take GPUs of `gpuBudget`, or the place of old pods.
+    """
     gpu_budget: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """GPUs that a rollout may take beside those of all replicas; 0 takes from the old pods.
 

@@ -46,6 +46,8 @@ class RolloutStatus(Wire):
     """The revision that is known to be good."""
     canary: Revision | None = None
     """The revision that is tried, taken on, or was taken back."""
+    baseline: Revision | None = None
+    """The revision of the fresh stable pods that the canary is compared with."""
     step: Count = 0
     """The step of `spec.rollout.steps`, from 0."""
     step_since: Time

@@ -126,6 +126,8 @@ def _rollout(told: dict[str, Any]) -> list[str]:
     if not told.get("canary"):
         return []
     beside = f"revision {told['canary']} beside stable {told['stable']}"
+    if told.get("baseline"):
+        beside += f", compared with its fresh pods, baseline {told['baseline']}"
     because = f": {told['because']}" if told.get("because") else ""
     looks = told.get("verdicts") or {}
     counted = ", ".join(f"{count} {name}" for name, count in looks.items() if count)

@@ -41,11 +41,11 @@ def keep(rendered: Iterable[Document], live: Iterable[Document]) -> Kept:
     for document in rendered:
         name = document["metadata"]["name"]
         found = there.get(name)
-        before = _template_of(found) if found is not None else None
+        before = template_of(found) if found is not None else None
         if found is None or before is None or before == document["spec"]["template"]:
-            documents.append(_noted(document))
+            documents.append(noted(document))
         else:
-            documents.append(_noted(_carried(document, found, before)))
+            documents.append(noted(_carried(document, found, before)))
             waiting.append(name)
     return Kept(tuple(documents), tuple(sorted(waiting)))
 
@@ -61,7 +61,7 @@ def told(kept: Kept) -> tuple[SliceConfig, ...]:
     )
 
 
-def _template_of(deployment: Document) -> Document | None:
+def template_of(deployment: Document) -> Document | None:
     """Return the template as it was applied; None where that is not told, or not readable."""
     annotations = deployment["metadata"].get("annotations") or {}
     try:
@@ -97,7 +97,7 @@ def _carried(document: Document, found: Document, template: Document) -> Documen
     }
 
 
-def _noted(document: Document) -> Document:
+def noted(document: Document) -> Document:
     """Write the template down beside itself; one that is too long is not, and waits for nothing."""
     text = json.dumps(document["spec"]["template"], sort_keys=True, separators=(",", ":"))
     if len(text) > _LONGEST:

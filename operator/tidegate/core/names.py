@@ -37,6 +37,7 @@ _SERVICE_LIMIT = 63
 _WORKLOAD_LIMIT = 46
 """A Deployment's name grows by 17 characters for its pods, whose names are DNS labels (63)."""
 _HASH_LENGTH = 8
+_BASELINE = "-baseline-"
 
 
 def digest(text: str, length: int = _HASH_LENGTH) -> str:
@@ -87,6 +88,24 @@ def rollout_history_labels(deployment: str) -> dict[str, str]:
 def gate_labels(deployment: str) -> dict[str, str]:
     """Return the labels that select the gates' pods."""
     return {COMPONENT: GATE, LABEL_DEPLOYMENT: deployment}
+
+
+def baseline_revision(stable: str, canary: str) -> str:
+    """Return the revision of the fresh pods of `stable` that `canary` is compared with.
+
+    With revisions of eight digits it has 26 characters.
+    """
+    return f"{stable}{_BASELINE}{canary}"
+
+
+def original_revision(revision: str) -> str:
+    """Return the revision that a baseline's pods are equal to; any other one is its own."""
+    return revision.partition(_BASELINE)[0]
+
+
+def is_baseline(revision: str) -> bool:
+    """Say whether a revision is that of a canary's baseline, and never to be rolled out itself."""
+    return _BASELINE in revision
 
 
 def label_value(text: str) -> str:

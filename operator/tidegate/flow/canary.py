@@ -10,8 +10,18 @@ from typing import Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_status import RolloutStatus
+from tidegate.core.canary import (
+    baseline,
+    pods,
+    policy,
+    record,
+    shares,
+    steps,
+    targets,
+    tell,
+    timing,
+)
 from tidegate.core.canary import history as looks
-from tidegate.core.canary import pods, policy, record, shares, steps, targets, tell, timing
 from tidegate.core.canary.advance import advance
 from tidegate.core.canary.rollout import Rollout
 from tidegate.core.canary.seen import Seen
@@ -73,9 +83,14 @@ class Turn:
         return Rollout(self.state, policy, record.to_status(self.state, policy))
 
     def targets(self, found: Sequence[Slice]) -> list[Slice]:
-        """Return the slices with the pods that the rollout wants of them now."""
+        """Return the slices with the pods that the rollout wants of them now.
+
+        Those of a baseline that is to come are among them.
+        """
         wanted = targets.of(self.state, self.seen)
-        return pods.with_targets(found, wanted, self.seen.wanted)
+        name = self.document["metadata"]["name"]
+        every = [*found, *baseline.missing(name, found, self.state)]
+        return pods.with_targets(every, wanted, self.seen.wanted)
 
 
 def told(document: Document | None) -> object:
@@ -151,23 +166,25 @@ async def _with_trouble(
     clock: Clock,
     memory: Memory,
 ) -> Seen:
-    """Say why the canary's pods are not there, where that may soon matter."""
+    """Say why pods of the canary, or else of its baseline, are not there: it may soon matter."""
     if state is None or state.phase is not Phase.CANARY or state.canary != seen.wanted:
         return seen
-    wanted = targets.of_step(state, seen)
-    canary = seen.of(state.canary)
-    if canary.has(wanted):
+    revision, wanted = state.canary, targets.of_step(state, seen)
+    if seen.of(revision).has(wanted) and state.baseline is not None:
+        revision, wanted = state.baseline, targets.of_baseline(state, seen)
+    theirs = seen.of(revision)
+    if theirs.has(wanted):
         return seen
     cause = await failing.worst(
         snapshot.ref,
-        [pod for pod in snapshot.pods if slices.revision_of(pod) == state.canary],
-        [of for of in snapshot.slices if slices.revision_of(of) == state.canary],
+        [pod for pod in snapshot.pods if slices.revision_of(pod) == revision],
+        [of for of in snapshot.slices if slices.revision_of(of) == revision],
         cluster,
         clock,
         memory,
     )
-    lacks = any(canary.asked.get(pool, 0) < count for pool, count in wanted.items())
-    refused = any(of.refused for of in found if of.revision == state.canary)
+    lacks = any(theirs.asked.get(pool, 0) < count for pool, count in wanted.items())
+    refused = any(of.refused for of in found if of.revision == revision)
     return replace(
         seen,
         trouble=f"{cause.reason}: {cause.message}" if cause else "",

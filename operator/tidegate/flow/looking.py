@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
+from tidegate.core import names
 from tidegate.core.analysis.evidence import Evidence
 from tidegate.core.analysis.evidence import Look as Stretch
 from tidegate.core.analysis.judge import judge
@@ -21,7 +22,7 @@ def note_ends(snapshot: Snapshot, state: State, now: float, memory: Memory) -> N
         return
     before = memory.ends.get(snapshot.ref, {})
     known = memory.causes.get(snapshot.ref, {})
-    revisions = frozenset({state.canary, state.stable})
+    revisions = frozenset({state.canary, state.stable, state.compared_with})
     memory.ends[snapshot.ref] = ends.seen(before, snapshot.pods, known, now, revisions)
 
 
@@ -39,10 +40,10 @@ async def look(
     assert state.canary is not None, "only a canary is looked at"
     since = steps.warm_at(state, seen)
     try:
-        told = await evidences.of(ref, state.canary, state.stable, since, seen.now)
+        told = await evidences.of(ref, state.canary, state.compared_with, since, seen.now)
     except ReadFailed as error:
         return Look(None, trouble=str(error))
-    sides = _with_own(told, ref, state.canary, state.stable, memory)
+    sides = _with_own(told, ref, state, memory)
     known = [one.requests for one in sides.canary if one.requests is not None]
     if not known:
         return Look(None)
@@ -51,12 +52,16 @@ async def look(
     return Look(sum(known), judgement)
 
 
-def _with_own(told: Sides, ref: Ref, canary: str, stable: str, memory: Memory) -> Sides:
-    """Return the evidence with what this process saw of pods, and heard of engines."""
+def _with_own(told: Sides, ref: Ref, state: State, memory: Memory) -> Sides:
+    """Return the evidence with what this process saw of pods, and heard of engines.
+
+    Of a baseline it asks no engine: its KV is that of the pods that it is equal to.
+    """
 
     def whole(side: tuple[Evidence, ...], revision: str) -> tuple[Evidence, ...]:
-        drift = memory.kv_drifts.get(ref, {}).get(revision)
+        drift = memory.kv_drifts.get(ref, {}).get(names.original_revision(revision))
         counted = ends.with_restarts(side, memory.ends.get(ref, {}), revision)
         return tuple(replace(one, kv_drift_percent=drift) for one in counted)
 
-    return Sides(whole(told.canary, canary), whole(told.baseline, stable))
+    assert state.canary is not None, "only a canary has sides"
+    return Sides(whole(told.canary, state.canary), whole(told.baseline, state.compared_with))

@@ -183,7 +183,7 @@ class Work:
             name: sum(entry.replicas for entry in planned.of_pool(name))
             for name in spec.pools.by_name()
         }
-        pools = limits.of(spec, replicas)
+        pools = limits.of(spec, replicas, found)
         free = nodes.free_gpus(self.snapshot.nodes_now, self.snapshot.gpu_pods, None, None)
         turn = self.turn = await canary.take_turn(
             self.snapshot,
@@ -204,6 +204,7 @@ class Work:
         """Write what differs; a pass at rest ends before its first call."""
         snapshot, settings = self.snapshot, self.settings
         shares = self.turn.shares if self.turn else {}
+        baseline = self.turn.state.baseline if self.turn else None
         around = slices.around(snapshot, planned, decision, shares)
         shed, shift = overload_telling.shares(snapshot, spec, self.cluster, self.memory.overload)
         around = replace(around, shed=shed, shift=shift)
@@ -211,7 +212,7 @@ class Work:
         if self.memory.unchanging.get(snapshot.ref) == inputs:
             return
         rendered, waiting = rendering.render_all(
-            snapshot, spec, planned, decision, around, settings
+            snapshot, spec, planned, decision, around, settings, baseline
         )
         self.memory.waiting[snapshot.ref] = waiting
         held.require_restricted(rendered)

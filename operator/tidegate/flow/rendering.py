@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core import kept_rendering
+from tidegate.core.canary import baseline as canary_baseline
 from tidegate.core.gate_config import Around
 from tidegate.core.plan import Plan
 from tidegate.core.render import gate, render
@@ -21,8 +22,11 @@ def render_all(
     decision: Decision,
     around: Around,
     settings: Settings,
+    baseline: str | None = None,
 ) -> tuple[list[Document], tuple[str, ...]]:
     """Return the objects, and the names of the slices whose newer rendering waits.
+
+    Of a canary's `baseline` the slices that are to be made are among them.
 
     Raises:
         Refused: Something that the user passes on to the pods may not reach them.
@@ -45,4 +49,8 @@ def render_all(
         gate_image=gate.Image(settings.gate_image),
         slices=kept.slices,
     )
+    if baseline is not None:
+        documents += canary_baseline.to_make(
+            snapshot.ref.name, snapshot.slices, baseline, decision.replicas
+        )
     return documents, kept.waiting

@@ -121,4 +121,9 @@ def test_a_canary_is_shown_beside_the_stable_revision_with_what_its_looks_said()
         "rollout: 1/3 5%, revision bbbb beside stable aaaa: ttftP95: 12 of 200 requests",
         "looks at this step: 3 inconclusive, 1 errors",
     ]
+    compared = status._rollout({**rollout, "baseline": "aaaa-baseline-bbbb"})
+    assert compared[0] == (
+        "rollout: 1/3 5%, revision bbbb beside stable aaaa, compared with its fresh pods, baseline "
+        "aaaa-baseline-bbbb: ttftP95: 12 of 200 requests"
+    )
     assert status._rollout({"phase": "Settled", "summary": "Settled", "stable": "aaaa"}) == []

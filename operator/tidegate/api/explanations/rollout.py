@@ -18,7 +18,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.CANARY_INCONCLUSIVE: Explanation(
         "The step's deadline passed without a verdict: no traffic, too few requests, no data from "
-        "Prometheus, or no room for the canary's pods. It goes on by itself once there is one.",
+        "Prometheus, or no room for the pods of the canary or its baseline. It goes on by itself "
+        "once there is one.",
         "Do what the message says: send traffic or mend the metrics, or decide yourself with "
         "`kubectl tidegate promote NAME` or `abort NAME`.",
     ),
@@ -40,5 +41,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "there have no room for it.",
         "Turn the gate on, raise `gpuBudget` or `replicas`, lower the last weight, or set "
         "`strategy` to RollingUpdate; `tidegate plan -f FILE` shows what each step takes.",
+    ),
+    Reason.BASELINE_IMPOSSIBLE: Explanation(
+        "`spec.rollout.baseline` asks for fresh stable pods beside the canary that can never come: "
+        "canary, baseline and one stable pod are more than replicas and `gpuBudget` allow, or no "
+        "step is judged.",
+        "Raise `gpuBudget` or `replicas`, or leave `baseline` out.",
     ),
 }

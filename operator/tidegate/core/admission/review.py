@@ -8,6 +8,7 @@ from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core.admission import (
+    baseline,
     bounds,
     collisions,
     defaults,
@@ -111,6 +112,7 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += levers.check(spec, seen.now)
     found += rollout.check(spec, can_judge=seen.can_judge)
     found += rollout.check_on_nodes(spec, judged.plan, seen.nodes, can_judge=seen.can_judge)
+    found += baseline.check(spec)
     found += trust.check(spec)
     found += hub_token.check(spec)
     return _Examined(tuple(found), spec, judged)

@@ -6,6 +6,7 @@ state that was reached stays until something changes. Deadlines are looked at be
 
 from dataclasses import replace
 
+from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import steps
 from tidegate.core.canary.seen import Seen
@@ -41,7 +42,11 @@ def _first(seen: Seen) -> State:
 
     What runs there is stable, unless the wanted revision has pods: then its rollout goes on.
     """
-    older = {name: pods for name, pods in seen.pods.items() if name != seen.wanted and pods.live}
+    older = {
+        name: pods
+        for name, pods in seen.pods.items()
+        if name != seen.wanted and pods.live and not names.is_baseline(name)
+    }
     if not older:
         return State(Phase.SETTLED, seen.wanted, seen.now)
     best = max(older, key=lambda name: (older[name].can_serve, older[name].answering, name))
@@ -84,7 +89,7 @@ def _grounded(state: State, seen: Seen) -> State:
     promoted = seen.of(state.canary)
     if state.phase is not Phase.PROMOTING or state.canary is None or not promoted.can_serve:
         return state
-    is_stronger = promoted.answering >= seen.of(state.stable).answering
+    is_stronger = promoted.answering >= seen.answering(state.stable)
     return replace(state, stable=state.canary) if state.is_judged or is_stronger else state
 
 
@@ -101,16 +106,27 @@ def _begin(state: State, seen: Seen) -> State:
     if because:
         return fresh.in_phase(Phase.PROMOTING, now, because, wanted)
     return State(
-        Phase.CANARY, state.stable, now, canary=wanted, failed=state.failed, token=state.token
+        Phase.CANARY,
+        state.stable,
+        now,
+        canary=wanted,
+        baseline=_baseline(state.stable, wanted, seen),
+        failed=state.failed,
+        token=state.token,
     )
+
+
+def _baseline(stable: str, canary: str, seen: Seen) -> str | None:
+    return names.baseline_revision(stable, canary) if seen.policy.has_baseline else None
 
 
 def _why_not_compared(state: State, seen: Seen) -> str:
     """Return why a canary makes no sense here, empty where it does."""
-    stable = seen.of(state.stable)
-    if not stable.can_serve:
+    if not seen.serves(state.stable):
         return f"taken without an analysis: revision {state.stable} serves nobody"
-    if stable.pools != frozenset(name for name, pool in seen.pools.items() if pool.replicas):
+    if seen.of(state.stable).pools != frozenset(
+        name for name, pool in seen.pools.items() if pool.replicas
+    ):
         return "taken without an analysis: gates serve by one mode of pools at a time"
     return ""
 
@@ -154,11 +170,12 @@ def _paused(state: State, seen: Seen) -> State:
 
 def _try(state: State, seen: Seen) -> State:
     """Go on with a canary: take it, take it back, go to the next step, or stay."""
-    state = _with_stable(state, seen)
+    state = _with_stable(_with_baseline(state, seen), seen)
     state = steps.with_pods(state, seen)
     if _is_needed(state, seen):
         because = f"taken without further steps: revision {state.stable} serves nobody"
         return state.in_phase(Phase.PROMOTING, seen.now, because, state.canary)
+    state = steps.with_room(state, seen)
     late = steps.lateness(state, seen)
     if late is not None:
         if late.is_failure or seen.policy.aborts_when_inconclusive:
@@ -176,8 +193,15 @@ def _try(state: State, seen: Seen) -> State:
     return done.in_phase(Phase.PROMOTING, seen.now, "every step has passed", state.canary)
 
 
+def _with_baseline(state: State, seen: Seen) -> State:
+    """Begin the step anew where the spec has come to ask for a baseline, or for none."""
+    assert state.canary is not None, "only a canary has a baseline"
+    wanted = _baseline(state.stable, state.canary, seen)
+    return state if wanted == state.baseline else state.beside(wanted, seen.now)
+
+
 def _with_stable(state: State, seen: Seen) -> State:
-    if seen.of(state.stable).can_serve:
+    if seen.serves(state.stable):
         return replace(state, stable_down_since=None)
     if state.stable_down_since is None:
         return replace(state, stable_down_since=seen.now)
@@ -204,7 +228,7 @@ def _promote(state: State, seen: Seen) -> State:
 def _abort(state: State, seen: Seen) -> State:
     """Say that an abort is over: stable is at strength, or its deadline has passed."""
     waited = seen.now - state.since
-    if seen.of(state.stable).has(seen.full) or waited > seen.policy.deadline_seconds:
+    if seen.has_all(state.stable) or waited > seen.policy.deadline_seconds:
         return state.in_phase(Phase.ABORTED, seen.now, state.because, state.canary)
     return state
 

@@ -51,6 +51,7 @@ def look(state: State, seen: Seen) -> RolloutLook | None:
         at=format_time(seen.now),
         revision=state.canary,
         stable=state.stable,
+        compared_with=state.baseline,
         stretch=state.stretch,
         step=state.step + 1,
         weight_percent=tell.weight_percent(state, seen.policy),

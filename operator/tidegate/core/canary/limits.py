@@ -1,16 +1,21 @@
 """How far a rollout may go above and below the replicas of each pool, as the spec has it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core.canary import policy
 from tidegate.core.rollout import slices
-from tidegate.core.rollout.slices import PoolLimits
+from tidegate.core.rollout.slices import PoolLimits, Slice
 
 
-def of(spec: LLMDeploymentSpec, replicas: Mapping[str, int]) -> dict[str, PoolLimits]:
-    """Return how far the rollout of each pool may go above and below its replicas."""
+def of(
+    spec: LLMDeploymentSpec, replicas: Mapping[str, int], there: Iterable[Slice] = ()
+) -> dict[str, PoolLimits]:
+    """Return how far the rollout of each pool may go above and below its replicas.
+
+    What is above may be pods of a baseline, too, as large as those of the slices that are there.
+    """
     rollout = spec.rollout
     found = {
         name: slices.limits(count, rollout.max_surge, rollout.max_unavailable)
@@ -18,7 +23,11 @@ def of(spec: LLMDeploymentSpec, replicas: Mapping[str, int]) -> dict[str, PoolLi
     }
     if rollout.gpu_budget is None:
         return found
-    extra = policy.extra_pods(rollout, gpus(spec), {name: of.surge for name, of in found.items()})
+    largest = gpus(spec)
+    for of in there if rollout.baseline else ():
+        if of.pool in largest:
+            largest[of.pool] = max(largest[of.pool], of.gpus)
+    extra = policy.extra_pods(rollout, largest, {name: of.surge for name, of in found.items()})
     return {
         name: replace(
             of,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_spec import Strategy
-from tidegate.core import landing, placement
+from tidegate.core import landing, names, placement
 from tidegate.core.analysis import latency, timeline
 from tidegate.core.analysis.evidence import Metric
-from tidegate.core.canary import bounds, limits, pods, policy, start_time, targets
+from tidegate.core.canary import baseline, bounds, limits, pods, policy, start_time, targets
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.start_time import Span
 from tidegate.core.canary.state import Phase, State
@@ -21,6 +21,7 @@ from tidegate.core.plan import Plan
 from tidegate.core.rollout.slices import PoolLimits, Slice
 
 STABLE, CANARY = "stable", "canary"
+BASELINE = names.baseline_revision(STABLE, CANARY)
 _WHOLE = 1000
 EVIDENCE_SECONDS = float(latency.FEWEST_INTERVALS * timeline.SHORTEST_SECONDS)
 """The least evidence that a Pass rests on, by the default `evidenceInterval`."""
@@ -45,6 +46,7 @@ class StepNeed:
         is_judged: Whether it is an analysis; else it only waits.
         seconds: How long it lasts at least once its pods are ready.
         slices: The canary's pods.
+        baseline: Pods of its baseline, by pool; none without one.
         extra_gpus: GPUs beside those of all replicas.
         missing_gpus: GPUs that it would take as well if they were free.
         given_up: Stable pods that give way, by pool; none where it is 0.
@@ -57,6 +59,7 @@ class StepNeed:
     is_judged: bool
     seconds: float
     slices: tuple[SliceNeed, ...]
+    baseline: Mapping[str, int]
     extra_gpus: int
     missing_gpus: int
     given_up: Mapping[str, int]
@@ -194,6 +197,7 @@ class _World:
             is_judged=wished.is_judged,
             seconds=max(wished.seconds, EVIDENCE_SECONDS * self.is_first_judged(index)),
             slices=self.slices(placed),
+            baseline=self.counts(placed, BASELINE),
             extra_gpus=self.gpus_of({name: there[name] - full[name] for name in full}),
             missing_gpus=self.missing_gpus(there, stable),
             given_up={name: full[name] - stable[name] for name in full},
@@ -240,9 +244,10 @@ class _World:
 
     def targets(self, index: int) -> list[Slice]:
         """Return all slices with the pods that they have at a step."""
-        state = State(Phase.CANARY, STABLE, 0.0, canary=CANARY, step=index)
-        wanted = targets.of(state, self.seen)
-        return pods.with_targets(self.found, wanted, CANARY)
+        other = BASELINE if self.seen.policy.has_baseline else None
+        state = State(Phase.CANARY, STABLE, 0.0, canary=CANARY, baseline=other, step=index)
+        every = [*self.found, *baseline.missing("", self.found, state)]
+        return pods.with_targets(every, targets.of(state, self.seen), CANARY)
 
     def slices(self, placed: Sequence[Slice]) -> tuple[SliceNeed, ...]:
         """Return the canary's pods by pool and class."""

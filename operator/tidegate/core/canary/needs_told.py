@@ -47,7 +47,7 @@ def rows(needs: Needs) -> list[tuple[str, ...]]:
             f"{number} {'analysis' if step.is_judged else 'pause'}",
             f"{step.weight_percent} %",
             rounded_duration(step.seconds),
-            ", ".join(map(_slice_told, step.slices)) or _NONE,
+            ", ".join((*map(_slice_told, step.slices), *_baseline(step))) or _NONE,
             f"{step.extra_gpus}{'' if step.is_possible else ' (no room)'}",
             _pods(step.given_up) or _NONE,
             _NONE if step.requests_per_second is None else f"{step.requests_per_second:.2g}",
@@ -141,6 +141,7 @@ def _step(number: int, step: StepNeed) -> dict[str, Any]:
             {"pool": of.pool, "gpuProduct": of.product, "pods": of.pods, "gpus": of.gpus}
             for of in step.slices
         ],
+        "baselinePods": dict(step.baseline),
         "extraGpus": step.extra_gpus,
         "missingGpus": step.missing_gpus,
         "stablePodsGivenUp": dict(step.given_up),
@@ -165,6 +166,11 @@ def _band(span: Span) -> str:
 def _slice_told(of: SliceNeed) -> str:
     pods = "1 pod" if of.pods == 1 else f"{of.pods} pods"
     return f"{pods} of {of.pool} on {of.product} ({_gpus(of.gpus)})"
+
+
+def _baseline(step: StepNeed) -> list[str]:
+    told = _pods(step.baseline)
+    return [f"{told} of the baseline"] if told else []
 
 
 def _pods(counts: Mapping[str, int]) -> str:

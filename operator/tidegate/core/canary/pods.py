@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tidegate.core import names
 from tidegate.core.canary import spread
 from tidegate.core.canary.seen import PoolSize, RevisionPods
 from tidegate.core.canary.targets import Targets
@@ -34,14 +35,15 @@ def sizes(
 ) -> dict[str, PoolSize]:
     """Return the pools with what a rollout may have above the replicas: what finds room.
 
-    Pods that have a node and those that would find one, all revisions together: a GPU that an old
-    pod has just given up is no room for another old one.
+    Pods that have a node, be it to their end, and those that would find one, all revisions
+    together: a GPU that an old pod has just given up is no room for another old one.
     """
     room = Room(free_gpus)
     found = {}
     for name, limits in sorted(pools.items()):
         own = [of for of in slices if of.pool == name]
-        placed, most = sum(of.bound for of in own), limits.replicas + limits.surge
+        most = limits.replicas + limits.surge
+        placed = sum(of.bound + sum(of.ending_on.values()) for of in own)
         for of in (of for of in own if of.revision == wanted):
             placed += room.take(of.nodes, of.gpus, max(0, most - placed))
         extra = min(limits.surge, max(0, placed - limits.replicas))
@@ -63,16 +65,24 @@ def with_targets(slices: Sequence[Slice], targets: Targets, wanted: str) -> list
         if revision == wanted:
             parts |= spread.of_plan(total, {of.name: of.target for of in own})
             continue
-        planned = {of.node_class: of for of in by_pool.get((pool, wanted), ())}
-        ours = targets.get(wanted, {}).get(pool, 0)
-        theirs = spread.of_plan(ours, {name: of.target for name, of in planned.items()})
-        wished = {
-            of.name: planned[of.node_class].target - theirs[of.node_class]
-            for of in own
-            if of.node_class in planned
-        }
+        planned = {of.node_class: of.target for of in by_pool.get((pool, wanted), ())}
+        ours = spread.of_plan(targets.get(wanted, {}).get(pool, 0), planned)
+        by_class = _wished(revision, planned, ours)
+        wished = {of.name: by_class[of.node_class] for of in own if of.node_class in by_class}
         parts |= spread.of_running(total, {of.name: of.asked for of in own}, wished)
     return [replace(of, target=parts[of.name]) for of in slices]
+
+
+def _wished(
+    revision: str, planned: Mapping[str, int], ours: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return where pods of another revision than the wanted one are best, by class of node.
+
+    A baseline where the canary is, for it is to be compared with it; others where that is not.
+    """
+    if names.is_baseline(revision):
+        return ours
+    return {name: count - ours[name] for name, count in planned.items()}
 
 
 def _sum(counts: Mapping[str, tuple[str, int]]) -> dict[str, int]:

@@ -35,7 +35,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Policy:
-    """The wishes. `is_told` says that the strategy stands in the spec, and is no default."""
+    """The wishes. `is_told` says that the strategy stands in the spec, and is no default.
+
+    `has_baseline` asks for fresh stable pods beside the canary, where a step is judged at all.
+    """
 
     strategy: Strategy
     steps: tuple[Step, ...]
@@ -46,6 +49,7 @@ class Policy:
     is_paused: bool = False
     command: Command | None = None
     is_told: bool = True
+    has_baseline: bool = False
 
     def longest_seconds(self, step: Step) -> float:
         """Return how long a step may take: its own time, the warm-up, and the deadline's."""
@@ -69,6 +73,7 @@ def of(spec: LLMDeploymentSpec, *, can_judge: bool) -> Policy:
         is_paused=rollout.paused,
         command=Command(given.action, given.revision, given.token) if given else None,
         is_told=rollout.strategy is not None,
+        has_baseline=rollout.baseline and any(step.analysis is not None for step in rollout.steps),
     )
 
 

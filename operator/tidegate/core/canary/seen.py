@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate.core import names
 from tidegate.core.analysis.evidence import Judgement
 from tidegate.core.canary.policy import Policy
 from tidegate.core.rollout.board import PAIR
@@ -78,6 +79,30 @@ class Seen:
     def of(self, revision: str | None) -> RevisionPods:
         """Return the pods of a revision; none where there are none."""
         return self.pods.get(revision or "", RevisionPods())
+
+    def alike(self, revision: str) -> tuple[RevisionPods, ...]:
+        """Return the pods that are equal to a revision's: its own, and those of its baselines.
+
+        Halves of a pair serve only within each of them.
+        """
+        return tuple(
+            pods for name, pods in self.pods.items() if names.original_revision(name) == revision
+        )
+
+    def serves(self, revision: str) -> bool:
+        """Say whether a revision can serve, be it by the pods of a baseline."""
+        return any(pods.can_serve for pods in self.alike(revision))
+
+    def answering(self, revision: str) -> int:
+        """Return the ready pods equal to a revision's that write answers."""
+        return sum(pods.answering for pods in self.alike(revision))
+
+    def has_all(self, revision: str) -> bool:
+        """Say whether all replicas are ready in pods equal to a revision's."""
+        return all(
+            sum(pods.ready.get(pool, 0) for pods in self.alike(revision)) >= count
+            for pool, count in self.full.items()
+        )
 
     @property
     def full(self) -> dict[str, int]:

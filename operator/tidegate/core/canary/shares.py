@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tidegate.core import names
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
 
@@ -19,7 +20,7 @@ def of(state: State, seen: Seen) -> dict[str, int]:
     if state.phase is Phase.CANARY and state.canary:
         return _beside(state, seen, serving)
     if state.phase is Phase.PROMOTING:
-        good = {name: count for name, count in serving.items() if not state.failure_of(name)}
+        good = {name: count for name, count in serving.items() if not _has_failed(state, name)}
         return divide(WHOLE, good or serving)
     return _back(state, seen, serving)
 
@@ -39,35 +40,71 @@ def _weight(state: State, seen: Seen) -> int:
     return min(steps[step].weight, -(-WHOLE * ready // max(1, seen.answering_replicas)))
 
 
+def _has_failed(state: State, revision: str) -> bool:
+    return state.failure_of(names.original_revision(revision)) is not None
+
+
 def _beside(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int]:
-    """Give the canary its weight, and the rest to the stable revision, helped while it is weak."""
-    canary, stable = state.canary or "", state.stable
+    """Give the canary its weight, its baseline as much, and the rest to stable.
+
+    While stable is too weak for that, the others help it, its baseline among them.
+    """
+    canary = state.canary or ""
     others = {name: count for name, count in serving.items() if name != canary}
     if not others:
         return divide(WHOLE, serving)
     ready = serving.get(canary, 0)
     weight = _weight(state, seen) if ready else 0
-    beside = max(1, seen.answering_replicas - ready)
-    if others.get(stable, 0) >= _ENOUGH * beside:
-        others = {name: int(name == stable) for name in others}
-    return {**divide(WHOLE - weight, others), **({canary: weight} if ready else {})}
+    own = {canary: weight} if ready else {}
+    equal = _equal(state, serving, weight)
+    rest = WHOLE - weight - sum(equal.values())
+    if not _is_strong(state, seen, serving, rest):
+        return {**divide(WHOLE - weight, others), **own}
+    return {**dict.fromkeys(others, 0), state.stable: rest, **equal, **own}
+
+
+def _equal(state: State, serving: Mapping[str, int], weight: int) -> dict[str, int]:
+    """Return the baseline's share beside a canary of that weight: as much for each of its pods."""
+    if state.baseline is None or state.baseline not in serving or not weight:
+        return {}
+    for_each_pod = -(-weight * serving[state.baseline] // serving[state.canary or ""])
+    return {state.baseline: min(WHOLE - weight, for_each_pod)}
+
+
+def _is_strong(state: State, seen: Seen, serving: Mapping[str, int], rest: int) -> bool:
+    """Say whether stable has the pods for what is left to it.
+
+    Before the step's weights hold, a baseline may have taken the place of most stable pods: then it
+    helps them, in proportion.
+    """
+    sides = [name for name in (state.canary, state.baseline) if name]
+    beside = seen.answering_replicas - sum(serving.get(name, 0) for name in sides)
+    if state.baseline in serving and state.ready_since is None:
+        beside = seen.answering_replicas * rest // WHOLE
+    return serving.get(state.stable, 0) >= _ENOUGH * max(1, beside)
 
 
 def _back(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int]:
     """Give all to the stable revision; while it is too weak for that, the others help it.
 
-    Not once it is aborted, nor for longer than a step's deadline.
+    Not once it is aborted, nor for longer than a step's deadline. Pods of its baselines are as good
+    as its own for as long as they are there.
     """
-    stable, replicas = state.stable, max(1, seen.answering_replicas)
-    others = {name: count for name, count in serving.items() if name != stable}
-    if stable not in serving:
+    alike = {
+        name: count
+        for name, count in serving.items()
+        if names.original_revision(name) == state.stable
+    }
+    others = {name: count for name, count in serving.items() if name not in alike}
+    if not alike:
         return divide(WHOLE, others)
+    replicas, ready = max(1, seen.answering_replicas), sum(alike.values())
     waited = seen.now - state.since > seen.policy.deadline_seconds
     is_over = waited or state.phase is Phase.ABORTED
-    if not others or is_over or serving[stable] >= _ENOUGH * replicas:
-        return {**dict.fromkeys(others, 0), stable: WHOLE}
-    strength = max(1, WHOLE * serving[stable] // replicas)
-    return {**divide(WHOLE - strength, others), stable: strength}
+    if not others or is_over or ready >= _ENOUGH * replicas:
+        return {**dict.fromkeys(others, 0), **divide(WHOLE, alike)}
+    strength = max(1, WHOLE * ready // replicas)
+    return {**divide(WHOLE - strength, others), **divide(strength, alike)}
 
 
 def divide(whole: int, counts: Mapping[str, int]) -> dict[str, int]:

@@ -40,6 +40,8 @@ class Verdicts:
 class State:
     """Where the rollout stands, seconds since 1970.
 
+    `baseline` is the revision of fresh stable pods that a canary is compared with, None where it
+    is compared with all of stable.
     `since` is when the step, or the phase, began. `ready_since`: the step's pods were ready, so it
     has had its weight. `evidence_since`: requests count from then on, across steps; `stretch`
     counts how often that began anew. `judged_since`: this step's analysis began. `requests` are
@@ -52,6 +54,7 @@ class State:
     stable: str
     since: float
     canary: str | None = None
+    baseline: str | None = None
     step: int = 0
     ready_since: float | None = None
     evidence_since: float | None = None
@@ -82,6 +85,17 @@ class State:
     def acts_like(self, other: "State") -> bool:
         """Say whether pods and shares follow from both alike: they differ in looks at most."""
         return replace(self, **_of_looks(other)) == other
+
+    @property
+    def compared_with(self) -> str:
+        """The revision that a canary is compared with."""
+        return self.baseline or self.stable
+
+    def beside(self, baseline: str | None, now: float) -> "State":
+        """Return the state in which a step begins anew, compared with another revision."""
+        again = replace(self.at_step(self.step, now), baseline=baseline, because="")
+        stretch = self.stretch + (self.evidence_since is not None)
+        return replace(again, evidence_since=None, requests=0, stretch=stretch)
 
     def at_step(self, step: int, now: float) -> "State":
         """Return the state at the beginning of a step; the evidence so far stays."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import targets
 from tidegate.core.canary.policy import Step
-from tidegate.core.canary.seen import Seen
+from tidegate.core.canary.seen import RevisionPods, Seen
 from tidegate.core.canary.state import Phase, State
 
 
@@ -23,10 +23,24 @@ def current(state: State, seen: Seen) -> Step:
 
 
 def with_pods(state: State, seen: Seen) -> State:
-    """Note when the step's pods were all ready: its weight and its time begin then."""
-    if state.ready_since is None and seen.of(state.canary).has(targets.of_step(state, seen)):
+    """Note when the pods of both sides were all ready: the step's weight and time begin then."""
+    is_ready = _has_canary(state, seen) and _baseline(state, seen).has(
+        targets.of_baseline(state, seen)
+    )
+    if state.ready_since is None and is_ready:
         return replace(state, ready_since=seen.now)
     return state
+
+
+def with_room(state: State, seen: Seen) -> State:
+    """Begin the step's time anew when its pods, too late already, have found room after all.
+
+    They could not be ready before: it is no failure of theirs.
+    """
+    was_late = state.ready_since is None and state.doubtful_since is not None
+    if not was_late or state.paused_since is not None or seen.is_blocked:
+        return state
+    return state if _has_canary(state, seen) else state.at_step(state.step, seen.now)
 
 
 def lateness(state: State, seen: Seen) -> Lateness | None:
@@ -39,9 +53,10 @@ def lateness(state: State, seen: Seen) -> Lateness | None:
         return None
     within = f"step {state.step + 1} took longer than {allowed:.0f} s"
     if state.ready_since is None:
-        return Lateness(_missing(within, seen), is_failure=not seen.is_blocked)
+        is_own = not seen.is_blocked and not _has_canary(state, seen)
+        return Lateness(_missing(within, state, seen), is_failure=is_own)
     if not _is_there(state, seen):
-        return Lateness(_missing(within, seen), is_failure=False)
+        return Lateness(_missing(within, state, seen), is_failure=False)
     if not step.is_judged:
         return None
     if state.judged_since is None:
@@ -50,13 +65,26 @@ def lateness(state: State, seen: Seen) -> Lateness | None:
 
 
 def _is_there(state: State, seen: Seen) -> bool:
+    """Say whether the canary has its pods, and what it is compared with serves."""
+    has_other = state.baseline is None or _baseline(state, seen).can_serve
+    return has_other and _has_canary(state, seen)
+
+
+def _has_canary(state: State, seen: Seen) -> bool:
     return seen.of(state.canary).has(targets.of_step(state, seen))
 
 
-def _missing(within: str, seen: Seen) -> str:
+def _baseline(state: State, seen: Seen) -> RevisionPods:
+    return seen.of(state.baseline)
+
+
+def _missing(within: str, state: State, seen: Seen) -> str:
+    is_other = state.baseline is not None and _has_canary(state, seen)
+    whose = "pods of its baseline" if is_other else "its pods"
     if seen.is_blocked:
-        return f"{within}: its pods found no room; free GPUs, raise gpuBudget, or promote"
-    late = f"{within}: its pods are not ready"
+        alone = ", set baseline to false" if state.baseline is not None else ""
+        return f"{within}: {whose} found no room; free GPUs, raise gpuBudget{alone}, or promote"
+    late = f"{within}: {whose} are not ready"
     return f"{seen.trouble}; {late}" if seen.trouble else late  # the column has room for the cause
 
 

@@ -62,8 +62,10 @@ def message(state: State, policy: Policy) -> str:
         then = "It goes on by itself when data comes; else promote or abort."
         return f"{at} without a verdict: {state.because}. {then}"
     if state.ready_since is None:
-        return f"{at} and waits for its pods."
+        others = " and those of its baseline" if state.baseline else ""
+        return f"{at} and waits for its pods{others}."
     percent = f"with {weight_percent(state, policy)} % of the requests"
+    percent += ", beside its baseline" if state.baseline else ""
     return f"{at} {percent}{': ' + state.because if state.because else ''}."
 
 

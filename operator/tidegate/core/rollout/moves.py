@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tidegate.core import names
 from tidegate.core.rollout.board import Board
 from tidegate.core.rollout.room import Room
 from tidegate.core.rollout.slices import Slice
@@ -59,7 +60,8 @@ def withdraw(board: Board, room: Room) -> None:
 
     What stays takes its room, so that no other slice is promised the same GPUs.
     """
-    for of in (of for of in board.slices if of.target):
+    wanted = [of for of in board.slices if of.target]
+    for of in sorted(wanted, key=lambda of: names.is_baseline(of.revision)):
         bound = min(of.bound, board.ask[of.name])
         board.ask[of.name] = bound + room.take(of.nodes, of.gpus, board.ask[of.name] - bound)
 
@@ -82,10 +84,14 @@ def _grow_by_one(board: Board, room: Room, of: Slice) -> bool:
     return True
 
 
-def _urgency(board: Board, of: Slice) -> tuple[bool, float, str, str]:
-    """Order pools: one that misses pods first, so that it gets back the GPU that it gave."""
+def _urgency(board: Board, of: Slice) -> tuple[bool, float, str, bool, str]:
+    """Order pools: one that misses pods first, so that it gets back the GPU that it gave.
+
+    In a pool a canary's baseline comes last: without it nobody is served worse.
+    """
     progress = board.asked_in(of.pool, board.revision) / max(1, board.pools[of.pool].replicas)
-    return (not _is_short(board, of.pool), progress, of.pool, of.name)
+    is_last = names.is_baseline(of.revision)
+    return (not _is_short(board, of.pool), progress, of.pool, is_last, of.name)
 
 
 def _is_short(board: Board, pool: str) -> bool:

@@ -119,6 +119,20 @@ def test_pods_that_do_not_come_are_its_fault_unless_there_is_no_room(is_blocked,
     assert ("image missing" in state.because) is not is_blocked
 
 
+def test_room_that_comes_after_the_deadline_gives_its_pods_the_time_that_they_need():
+    rollout = Rollout(is_blocked=True)
+    rollout.turn()
+    rollout.wanted = "b"
+    rollout.turn()
+    rollout.now += 800
+    assert rollout.turn().doubtful_since is not None
+    rollout.now, rollout.is_blocked = rollout.now + 60, False
+    state = rollout.turn()
+    assert (state.phase, state.since, state.doubtful_since) == (Phase.CANARY, rollout.now, None)
+    rollout.now += 800
+    assert rollout.turn().phase is Phase.ABORTING, "now they have had it"
+
+
 def test_a_revision_that_failed_is_remembered_until_somebody_says_retry():
     rollout = begun()
     rollout.go_on(40, Verdict.FAIL)

@@ -62,6 +62,12 @@ def test_a_look_is_kept_with_both_sides_the_bound_the_samples_and_the_verdict():
     assert well.message is None
 
 
+def test_a_look_names_the_baseline_that_it_was_compared_with():
+    kept = history.look(replace(STATE, baseline="aaaa-baseline-bbbb"), seen(SLOW))
+    assert (kept.stable, kept.compared_with) == ("aaaa", "aaaa-baseline-bbbb")
+    assert history.look(STATE, seen(SLOW)).compared_with is None
+
+
 def test_a_look_without_an_answer_says_why_and_invents_no_number():
     kept = history.look(STATE, seen(trouble="no answer\nat\ud800 all"))
     assert (kept.verdict, kept.message, kept.requests) == ("Error", "no answer at? all", None)

@@ -73,6 +73,18 @@ def test_where_no_gpu_is_free_stable_pods_give_way_and_it_says_how_many_are_miss
     assert any("stable pods give way" in said for said in needs_told.sentences(found))
 
 
+def test_a_baseline_takes_as_many_pods_as_the_canary():
+    first, second = needed(gpuBudget=4, baseline=True).steps
+    assert (dict(first.baseline), first.extra_gpus) == ({"unified": 1}, 2)
+    assert (dict(second.baseline), second.extra_gpus) == ({"unified": 2}, 4)
+    assert dict(needed().steps[0].baseline) == {"unified": 0}
+
+
+def test_a_baseline_without_a_place_is_said_to_wait():
+    found = needed(pools={"unified": {"replicas": 2}}, gpuBudget=0, baseline=True)
+    assert not found.is_possible
+
+
 def test_pods_of_several_gpus_take_all_of_them():
     found = needed(pools={"unified": {"replicas": 2, "tensorParallel": 2}}, gpuBudget=2)
     [need] = found.steps[0].slices
