@@ -108,7 +108,7 @@ class TestEngines:
         wait_until("it serves again", lambda: served(kube, engine) > before, LATER)
         met = [one for one in clients.done if one.begun >= begun and not one.is_whole]
         during = [one for one in clients.done if 0 <= one.begun - calm < CALM_SECONDS]
-        assert len(during) > PER_SECOND * CALM_SECONDS / 2
+        assert during, "clients came while it was left alone"
         assert [one for one in during if not one.is_whole] == [], "the other one serves"
         assert all(one.fault for one in met), "no client takes a broken answer for a whole one"
         if told is None:
