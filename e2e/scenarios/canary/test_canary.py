@@ -366,7 +366,7 @@ def test_the_former_spec_is_a_rollback_at_once(back, streams, states):
 # fresh pods of stable
 
 
-def test_fresh_pods_of_stable_serve_beside_a_canary_and_go_with_it(back, streams):
+def test_fresh_pods_of_stable_serve_beside_a_canary_and_go_with_it(back, streams, watching):
     """Both get half of the requests, and the pod that has served for long stands by."""
     hand = back["hand"]
     before = rollout(hand)["stable"]
@@ -379,6 +379,8 @@ def test_fresh_pods_of_stable_serve_beside_a_canary_and_go_with_it(back, streams
         wait_served(streams["hand"], revision, since)
     made = [pod for pod in hand.pods() if pod["metadata"]["labels"][REVISION] == fresh]
     assert all(arguments(pod) in of_stable for pod in made)
+    for name in ("step", "weight_ratio", "looks"):
+        watching.wait_for(f'tidegate_rollout_{name}{{revision="{seen["canary"]}"}}')
 
     hand.patch({"rollout": BY_HAND | {"baseline": False}, "engine": {"maxNumSeqs": 48}})
 
