@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.api.rollout_spec import RolloutSpec
 from tidegate.core.admission.finding import Finding, warning
-from tidegate.core.canary import policy, targets
-from tidegate.core.rollout.slices import limits
+from tidegate.core.canary import limits, policy, targets
 
 _LAST_STABLE = 1
 _LEAST_BASELINE = 1
@@ -16,12 +14,10 @@ _LEAST_BASELINE = 1
 
 @dataclass(frozen=True)
 class _Need:
-    """What the heaviest step needs of a pool: pods of the canary, and all pods together."""
+    """What the heaviest step needs of a pool: pods of the canary, beside its replicas."""
 
     replicas: int
     canary: int
-    gpus: int
-    surge: int
 
     @property
     def extra(self) -> int:
@@ -48,7 +44,7 @@ def check(spec: LLMDeploymentSpec) -> Iterator[Finding]:
 def _without_room(spec: LLMDeploymentSpec) -> Iterator[Finding]:
     """Yield the pools whose budget can never hold a canary, a baseline and a stable pod."""
     rollout, needs = spec.rollout, _needs(spec)
-    may = _extra(rollout, needs)
+    may = _extra(spec)
     field = "spec.rollout.maxSurge" if rollout.gpu_budget is None else "spec.rollout.gpuBudget"
     for name, need in needs.items():
         if may[name] < need.extra:
@@ -59,44 +55,39 @@ def _without_room(spec: LLMDeploymentSpec) -> Iterator[Finding]:
                 f"at {weight} % of the requests {name} needs {need.replicas + need.extra} pods "
                 f"({need.canary} of the canary, 1 of its baseline, 1 of stable) and may have "
                 f"{need.replicas + may[name]}, so the rollout would wait there",
-                f"raise it to {_enough(rollout, needs)}, raise replicas, or leave baseline out",
+                f"raise it to {_enough(spec, needs)}, raise replicas, or leave baseline out",
             )
 
 
 def _needs(spec: LLMDeploymentSpec) -> dict[str, _Need]:
-    rollout = spec.rollout
+    weight = spec.rollout.steps[-1].weight * 10
     return {
-        name: _Need(
-            pool.replicas,
-            targets.of_weight(rollout.steps[-1].weight * 10, pool.replicas),
-            pool.tensor_parallel * pool.pipeline_parallel,
-            limits(pool.replicas, rollout.max_surge, rollout.max_unavailable).surge,
-        )
+        name: _Need(pool.replicas, targets.of_weight(weight, pool.replicas))
         for name, pool in spec.pools.by_name().items()
     }
 
 
-def _extra(rollout: RolloutSpec, needs: Mapping[str, _Need]) -> dict[str, int]:
-    return policy.extra_pods(
-        rollout,
-        {name: need.gpus for name, need in needs.items()},
-        {name: need.surge for name, need in needs.items()},
-    )
+def _extra(spec: LLMDeploymentSpec) -> dict[str, int]:
+    """Return the pods of each pool that a rollout may have above the replicas."""
+    replicas = {name: pool.replicas for name, pool in spec.pools.by_name().items()}
+    return {name: of.surge for name, of in limits.of(spec, replicas).items()}
 
 
-def _enough(rollout: RolloutSpec, needs: Mapping[str, _Need]) -> int:
+def _enough(spec: LLMDeploymentSpec, needs: Mapping[str, _Need]) -> int:
     """Return the least value of the field with which every pool has room."""
-    most = max(need.extra for need in needs.values())
-    if rollout.gpu_budget is None:
+    most, budget = max(need.extra for need in needs.values()), spec.rollout.gpu_budget
+    if budget is None:
         return most
-    at_most = most * sum(need.gpus for need in needs.values())
+    at_most = most * sum(limits.gpus(spec).values())
     return next(
-        budget
-        for budget in range(rollout.gpu_budget, at_most + 1)
-        if all(
-            pods >= needs[name].extra
-            for name, pods in _extra(
-                rollout.model_copy(update={"gpu_budget": budget}), needs
-            ).items()
-        )
+        more for more in range(budget, at_most + 1) if _is_enough(_with_budget(spec, more), needs)
     )
+
+
+def _is_enough(spec: LLMDeploymentSpec, needs: Mapping[str, _Need]) -> bool:
+    return all(pods >= needs[name].extra for name, pods in _extra(spec).items())
+
+
+def _with_budget(spec: LLMDeploymentSpec, gpus: int) -> LLMDeploymentSpec:
+    rollout = spec.rollout.model_copy(update={"gpu_budget": gpus})
+    return spec.model_copy(update={"rollout": rollout})

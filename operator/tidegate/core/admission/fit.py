@@ -14,7 +14,7 @@ from typing import Any
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import checks, model_config, resolve
-from tidegate.core.admission import finding, pod_security
+from tidegate.core.admission import finding, pod_security, rollout
 from tidegate.core.admission.facts import Facts
 from tidegate.core.admission.finding import Finding
 from tidegate.core.checks import Severity, Verdict, refusals
@@ -112,7 +112,8 @@ def judge(spec: LLMDeploymentSpec, seen: Facts, memo: Memo | None = None) -> Jud
     if memo is None:
         return _judge(spec, seen)
     texts = [seen.config_texts.get(name, "unknown") for name in _texts_of(spec)]
-    key = json.dumps([spec.wire(), texts, seen.model_config], sort_keys=True)
+    world = [spec.wire(), texts, seen.model_config, seen.can_judge]
+    key = json.dumps(world, sort_keys=True)
     return memo.judged(seen.nodes, key, lambda: _judge(spec, seen))
 
 
@@ -126,7 +127,9 @@ def _judge(spec: LLMDeploymentSpec, seen: Facts) -> Judged:
         return Judged((told, *without_config(spec)), ())
     if not any(node.node_class for node in seen.nodes or ()):
         return _judge_alone(spec, config, seen)
-    return _judge_on_nodes(spec, config, seen.nodes or ())
+    judged = _judge_on_nodes(spec, config, seen.nodes or ())
+    canary = rollout.check_on_nodes(spec, judged.plan, seen.nodes, can_judge=seen.can_judge)
+    return replace(judged, alone=(*judged.alone, *canary))
 
 
 def _texts_of(spec: LLMDeploymentSpec) -> list[tuple[str, str]]:

@@ -111,7 +111,6 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += shifts.check(name, spec, seen.others)
     found += levers.check(spec, seen.now)
     found += rollout.check(spec, can_judge=seen.can_judge)
-    found += rollout.check_on_nodes(spec, judged.plan, seen.nodes, can_judge=seen.can_judge)
     found += baseline.check(spec)
     found += trust.check(spec)
     found += hub_token.check(spec)

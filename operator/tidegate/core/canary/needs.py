@@ -23,6 +23,7 @@ from tidegate.core.rollout.slices import PoolLimits, Slice
 STABLE, CANARY = "stable", "canary"
 BASELINE = names.baseline_revision(STABLE, CANARY)
 _WHOLE = 1000
+_NodesOfSlices = Mapping[str, Mapping[str, tuple[Node, ...]]]
 EVIDENCE_SECONDS = float(latency.FEWEST_INTERVALS * timeline.SHORTEST_SECONDS)
 """The least evidence that a Pass rests on, by the default `evidenceInterval`."""
 
@@ -135,7 +136,7 @@ def of(
         can_judge: Whether the operator has a Prometheus.
     """
     wishes = policy.of(spec, can_judge=can_judge)
-    found = _at_rest(spec, plan, nodes)
+    found = _at_rest(plan, _nodes_of_slices(spec, nodes))
     replicas = {
         name: sum(entry.replicas for entry in plan.of_pool(name)) for name in spec.pools.by_name()
     }
@@ -147,13 +148,13 @@ def of(
         pools=pods.sizes(found, allowed, free_gpus, CANARY),
         pods=pods.by_revision(found),
     )
-    world = _World(spec, plan, found, allowed, seen, _min_samples(spec))
-    is_canary = wishes.strategy == "Canary"
-    steps = tuple(map(world.step, range(len(wishes.steps)))) if is_canary else ()
+    count = len(wishes.steps) if wishes.strategy == "Canary" else 0
+    placed = tuple(_at_step(index, found, seen) for index in range(count))
+    world = _World(spec, plan, allowed, seen, placed, _min_samples(spec))
     return Needs(
         strategy=wishes.strategy,
         is_default=not wishes.is_told,
-        steps=steps,
+        steps=tuple(map(world.step, range(count))),
         allowed_gpus=world.gpus_of({name: of.surge for name, of in allowed.items()}),
         free_gpus=world.gpus_of({name: size.extra for name, size in seen.pools.items()}),
         min_samples=world.min_samples,
@@ -161,7 +162,7 @@ def of(
             bounds.rules(spec)[Metric.MEMORY_GROWTH].min_samples * timeline.SHORTEST_SECONDS
         ),
         warm_up_seconds=wishes.warm_up_seconds,
-        starts=world.starts(len(steps)),
+        starts=world.starts(),
         start=start_time.of(plan),
     )
 
@@ -170,26 +171,27 @@ def beside_replicas(
     spec: LLMDeploymentSpec, plan: Plan, nodes: Sequence[Node], free_gpus: Mapping[str, int]
 ) -> Mapping[str, int]:
     """Return what is free once a plan's replicas have been put on the nodes."""
+    members = _nodes_of_slices(spec, nodes)
     for entry in plan.slices:
-        members = _members(spec, nodes, entry.pool, entry.node_class.name)
-        free_gpus = placement.take(free_gpus, members, entry.gpus, entry.replicas)
+        theirs = members[entry.pool][entry.node_class.name]
+        free_gpus = placement.take(free_gpus, theirs, entry.gpus, entry.replicas)
     return free_gpus
 
 
 @dataclass(frozen=True)
 class _World:
-    """A deployment at rest, and what its rollout may do."""
+    """A deployment at rest, what its rollout may do, and `placed`: its slices at each step."""
 
     spec: LLMDeploymentSpec
     plan: Plan
-    found: Sequence[Slice]
     allowed: Mapping[str, PoolLimits]
     seen: Seen
+    placed: Sequence[Sequence[Slice]]
     min_samples: int
 
     def step(self, index: int) -> StepNeed:
         """Return what a step needs."""
-        wished, placed = self.seen.policy.steps[index], self.targets(index)
+        wished, placed = self.seen.policy.steps[index], self.placed[index]
         full, there = self.seen.full, self.counts(placed)
         stable = self.counts(placed, STABLE)
         return StepNeed(
@@ -242,13 +244,6 @@ class _World:
             for name in self.seen.pools
         }
 
-    def targets(self, index: int) -> list[Slice]:
-        """Return all slices with the pods that they have at a step."""
-        other = BASELINE if self.seen.policy.has_baseline else None
-        state = State(Phase.CANARY, STABLE, 0.0, canary=CANARY, baseline=other, step=index)
-        every = [*self.found, *baseline.missing("", self.found, state)]
-        return pods.with_targets(every, targets.of(state, self.seen), CANARY)
-
     def slices(self, placed: Sequence[Slice]) -> tuple[SliceNeed, ...]:
         """Return the canary's pods by pool and class."""
         products = {entry.node_class.name: entry.node_class.product for entry in self.plan.slices}
@@ -263,9 +258,9 @@ class _World:
         each = limits.gpus(self.spec)
         return sum(max(0, count) * each[name] for name, count in counts.items())
 
-    def starts(self, steps: int) -> int:
+    def starts(self) -> int:
         """Return how many times in a row pods have to start, until all are of the new revision."""
-        counts = [self.counts(placed, CANARY) for placed in map(self.targets, range(steps))]
+        counts = [self.counts(placed, CANARY) for placed in self.placed]
         before = [dict.fromkeys(self.seen.pools, 0), *counts]
         if self.seen.policy.strategy == "Recreate":
             return 1
@@ -281,13 +276,12 @@ class _World:
         return growing + max(waves, default=0)
 
 
-def _at_rest(spec: LLMDeploymentSpec, plan: Plan, nodes: Sequence[Node]) -> list[Slice]:
+def _at_rest(plan: Plan, members: _NodesOfSlices) -> list[Slice]:
     """Return the slices of a deployment whose replicas all run, and those of its next revision."""
     found = []
     for entry in plan.slices:
         name, count = entry.node_class.name, entry.replicas
-        members = _members(spec, nodes, entry.pool, name)
-        own = Slice(
+        there = Slice(
             name=f"{STABLE} {entry.pool} {name}",
             pool=entry.pool,
             revision=STABLE,
@@ -305,17 +299,27 @@ def _at_rest(spec: LLMDeploymentSpec, plan: Plan, nodes: Sequence[Node]) -> list
             gpus=entry.gpus,
             target=count,
             exists=False,
-            nodes=frozenset(node.name for node in members),
+            nodes=frozenset(node.name for node in members[entry.pool][name]),
             node_class=name,
         )
-        found += [own, new]
+        found += [there, new]
     return found
 
 
-def _members(
-    spec: LLMDeploymentSpec, nodes: Sequence[Node], pool: str, node_class: str
-) -> tuple[Node, ...]:
-    return landing.find(pool, spec.pools.by_name()[pool], nodes).by_class[node_class]
+def _at_step(index: int, found: Sequence[Slice], seen: Seen) -> list[Slice]:
+    """Return all slices with the pods that they have at a step."""
+    other = BASELINE if seen.policy.has_baseline else None
+    state = State(Phase.CANARY, STABLE, 0.0, canary=CANARY, baseline=other, step=index)
+    every = [*found, *baseline.missing("", found, state)]
+    return pods.with_targets(every, targets.of(state, seen), CANARY)
+
+
+def _nodes_of_slices(spec: LLMDeploymentSpec, nodes: Sequence[Node]) -> _NodesOfSlices:
+    """Return where pods may land, by pool and class."""
+    return {
+        name: landing.find(name, pool, nodes).by_class
+        for name, pool in spec.pools.by_name().items()
+    }
 
 
 def _min_samples(spec: LLMDeploymentSpec) -> int:

@@ -108,7 +108,8 @@ def extra_pods(
     left = rollout.gpu_budget
     if left is None:
         return dict(surge)
-    extra = dict.fromkeys(gpus, 0)
+    rounds, left = divmod(left, sum(gpus.values()))  # of one pod for each pool
+    extra = dict.fromkeys(gpus, rounds)
     while affordable := [pool for pool in extra if 0 < gpus[pool] <= left]:
         # the pool that has fewest so far: half a pair serves nobody
         pool = min(affordable, key=lambda name: (extra[name], -gpus[name], name))

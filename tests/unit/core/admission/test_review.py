@@ -4,6 +4,7 @@ import pytest
 
 from tidegate.api.reasons import Reason
 from tidegate.core.admission import Facts, Memo, review, wording
+from tidegate.core.canary import needs
 
 from .resources import a_resource, changed, reasons, seen, some_nodes
 
@@ -144,6 +145,17 @@ def test_a_memo_changes_no_answer_and_forgets_when_nodes_change():
 
     for world in (large, small, large, large):
         assert review(None, document, world, memo) == review(None, document, world)
+
+
+def test_what_a_canary_would_take_is_worked_out_once_for_the_same_nodes(monkeypatch):
+    memo, world = Memo(), seen(nodes=some_nodes(gpus=2), can_judge=True)
+    pools = {"unified": {"replicas": 2}}
+    document = a_resource(spec__pools=pools, spec__rollout={"maxUnavailable": 0})
+    first = review(None, document, world, memo)
+    monkeypatch.setattr(needs, "of", None)
+
+    assert Reason.CANARY_IMPOSSIBLE in reasons(first.warnings)
+    assert review(None, document, world, memo) == first
 
 
 def test_a_memo_is_bounded():
