@@ -32,8 +32,8 @@ class Canary:
         is_running = self.state.phase is Phase.CANARY and self.state.paused_since is None
         if self.policy is None or not is_running:
             return None
-        step = self.policy.steps[min(self.state.step, len(self.policy.steps) - 1)]
-        return self.state.since + self.policy.longest_seconds(step)
+        longest = self.policy.longest_seconds(self.policy.at(self.state.step))
+        return self.state.since + longest
 
     @property
     def weight_percent(self) -> int | None:

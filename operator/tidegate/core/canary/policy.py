@@ -51,6 +51,15 @@ class Policy:
     is_told: bool = True
     has_baseline: bool = False
 
+    def at(self, step: int) -> Step:
+        """Return the step that a canary is at; steps that were cut short count with their last."""
+        return self.steps[min(step, len(self.steps) - 1)]
+
+    def weight(self, step: int, *, is_ready: bool) -> int:
+        """Return a canary's weight in thousandths: of the step before until its pods are ready."""
+        reached = min(step, len(self.steps) - 1) - (not is_ready)
+        return self.steps[reached].weight if reached >= 0 else 0
+
     def longest_seconds(self, step: Step) -> float:
         """Return how long a step may take: its own time, the warm-up, and the deadline's."""
         return step.seconds + self.warm_up_seconds + self.deadline_seconds

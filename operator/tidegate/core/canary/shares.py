@@ -26,18 +26,13 @@ def of(state: State, seen: Seen) -> dict[str, int]:
 
 
 def _weight(state: State, seen: Seen) -> int:
-    """Return the canary's weight: of its step once the pods were ready, until then of the last one.
+    """Return the canary's weight as it is now.
 
     Never more than its ready pods are of all replicas, so that one pod never gets the load of two.
     """
-    steps = seen.policy.steps
-    step = min(state.step, len(steps) - 1)
-    if state.ready_since is None:
-        step -= 1
-    if step < 0:
-        return 0
+    weight = seen.policy.weight(state.step, is_ready=state.ready_since is not None)
     ready = seen.of(state.canary).answering
-    return min(steps[step].weight, -(-WHOLE * ready // max(1, seen.answering_replicas)))
+    return min(weight, -(-WHOLE * ready // max(1, seen.answering_replicas)))
 
 
 def _has_failed(state: State, revision: str) -> bool:

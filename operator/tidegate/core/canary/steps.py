@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import targets
-from tidegate.core.canary.policy import Step
 from tidegate.core.canary.seen import RevisionPods, Seen
 from tidegate.core.canary.state import Phase, State
 
@@ -15,11 +14,6 @@ class Lateness:
 
     because: str
     is_failure: bool
-
-
-def current(state: State, seen: Seen) -> Step:
-    """Return the step that a canary is at; a spec that was cut short counts with its last."""
-    return seen.policy.steps[min(state.step, len(seen.policy.steps) - 1)]
 
 
 def with_pods(state: State, seen: Seen) -> State:
@@ -47,7 +41,7 @@ def lateness(state: State, seen: Seen) -> Lateness | None:
     """Return why the step took longer than its deadline allows, None while it has not."""
     if state.paused_since is not None:
         return None
-    step, policy = current(state, seen), seen.policy
+    step, policy = seen.policy.at(state.step), seen.policy
     allowed = policy.longest_seconds(step)
     if seen.now - state.since <= allowed:
         return None
@@ -92,7 +86,7 @@ def wants_look(state: State, seen: Seen) -> bool:
     """Say whether metrics are to be looked at now."""
     if state.phase is not Phase.CANARY or state.ready_since is None:
         return False
-    step = current(state, seen)
+    step = seen.policy.at(state.step)
     if not step.is_judged or seen.now < warm_at(state, seen):
         return False
     return state.looked_at is None or seen.now - state.looked_at >= step.look_seconds
@@ -146,7 +140,7 @@ def has_passed(state: State, seen: Seen, verdict: Verdict | None) -> bool:
 
     Its pods must be there still: a canary that lost them has proved nothing.
     """
-    step = current(state, seen)
+    step = seen.policy.at(state.step)
     if state.ready_since is None or not _is_there(state, seen):
         return False
     if not step.is_judged:

@@ -64,7 +64,7 @@ def _equal_to(canary: Mapping[str, int], state: State, seen: Seen) -> dict[str, 
 
 
 def _weight(state: State, seen: Seen) -> int:
-    return seen.policy.steps[min(state.step, len(seen.policy.steps) - 1)].weight
+    return seen.policy.at(state.step).weight
 
 
 def _compared(state: State, revision: str, seen: Seen) -> Targets:

@@ -33,8 +33,7 @@ def summary(state: State, policy: Policy) -> str:
 
 def weight_percent(state: State, policy: Policy) -> int:
     """Return the canary's weight in percent; 0 until the pods of the first step are ready."""
-    index = min(state.step, len(policy.steps) - 1) - (state.ready_since is None)
-    return policy.steps[index].weight // 10 if index >= 0 else 0
+    return policy.weight(state.step, is_ready=state.ready_since is not None) // 10
 
 
 def _at(state: State, policy: Policy) -> str:

@@ -22,7 +22,7 @@ def _times(state: State, seen: Seen) -> list[float | None]:
         return [state.since + policy.keep_failed_seconds]
     if state.phase is not Phase.CANARY:
         return []
-    step = steps.current(state, seen)
+    step = seen.policy.at(state.step)
     down, ready = state.stable_down_since, state.ready_since
     looked = state.looked_at if step.is_judged and ready is not None else None
     return [
