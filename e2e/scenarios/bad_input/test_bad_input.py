@@ -177,56 +177,56 @@ def test_a_spec_that_cannot_be_planned_leaves_the_pods_alone(running, change, ba
     assert running.uids() == uids, "the former spec is what already runs"
 
 
-def test_a_config_map_that_comes_later(kube, shared_namespace):
+def test_a_config_map_that_comes_later(kube, namespace):
     config = yaml.safe_load(FILE.read_text(encoding="utf-8"))["spec"]["model"]["config"]
     reference = {"name": "tiny-config", "key": "config.json"}
     change = {"model": {"config": None, "configRef": reference}}
-    deployment = llmd.apply(kube, shared_namespace, FILE, "no-config", change)
+    deployment = llmd.apply(kube, namespace, FILE, "no-config", change)
 
     ready = deployment.wait_for("Ready", "False", "ReferenceMissing", WORD_SECONDS)
     assert "tiny-config" in ready["message"]
     assert deployment.condition("Stalled")["status"] == "False", "it waits, it has not given up"
 
-    words = ("create", "configmap", "tiny-config", "-n", shared_namespace)
+    words = ("create", "configmap", "tiny-config", "-n", namespace)
     kube.kubectl(*words, f"--from-literal=config.json={json.dumps(config)}")
     deployment.wait_ready()
 
 
-def test_a_secret_that_comes_later(kube, shared_namespace):
+def test_a_secret_that_comes_later(kube, namespace):
     token = {"name": "hub", "key": "token"}
     change = {"model": {"source": {"huggingFace": {"tokenSecretRef": token}}}}
-    deployment = llmd.apply(kube, shared_namespace, FILE, "no-secret", change)
+    deployment = llmd.apply(kube, namespace, FILE, "no-secret", change)
 
     ready = deployment.wait_for("Ready", "False", "ReferenceMissing", WORD_SECONDS)
     assert "the Secret hub" in ready["message"]
     assert deployment.pods() == [], "no pod is made that could not start"
 
-    words = ("create", "secret", "generic", "hub", "-n", shared_namespace)
+    words = ("create", "secret", "generic", "hub", "-n", namespace)
     kube.kubectl(*words, "--from-literal=token=secret")
     deployment.wait_ready()
 
 
-def test_a_service_of_the_same_name_is_never_taken_over(kube, shared_namespace):
+def test_a_service_of_the_same_name_is_never_taken_over(kube, namespace):
     kube.kubectl(
         *("create", "service", "clusterip", "taken-unified", "--tcp=80:80"),
-        *("-n", shared_namespace),
+        *("-n", namespace),
     )
-    before = kube.get("services", shared_namespace, "taken-unified")
-    deployment = llmd.apply(kube, shared_namespace, FILE, "taken")
+    before = kube.get("services", namespace, "taken-unified")
+    deployment = llmd.apply(kube, namespace, FILE, "taken")
 
     stalled = deployment.wait_for("Stalled", "True", "Conflict", WORD_SECONDS)
     assert "Service taken-unified" in stalled["message"]
-    assert kube.get("services", shared_namespace, "taken-unified") == before
+    assert kube.get("services", namespace, "taken-unified") == before
     assert deployment.pods() == []
 
-    kube.kubectl("delete", "service", "taken-unified", "-n", shared_namespace)
+    kube.kubectl("delete", "service", "taken-unified", "-n", namespace)
     deployment.wait_ready()
     assert "taken-unified" in {child["metadata"]["name"] for child in deployment.children()}
 
 
-def test_the_longest_name_works(kube, shared_namespace):
+def test_the_longest_name_works(kube, namespace):
     assert len(LONGEST_NAME) == 63
-    deployment = llmd.apply(kube, shared_namespace, FILE, LONGEST_NAME)
+    deployment = llmd.apply(kube, namespace, FILE, LONGEST_NAME)
 
     deployment.wait_ready()
 

@@ -14,29 +14,15 @@ def dry_run(kube, text):
     return kube.try_kubectl(*words, text=text)
 
 
-@pytest.fixture(scope="module")
-def their_namespaces(kube):
-    """The namespaces that the files name: a dry run needs them, and keeps nothing in them."""
-    texts = (file.read_text(encoding="utf-8") for file in GOLDENS)
-    documents = [document for text in texts for document in yaml.safe_load_all(text)]
-    there = {
-        item["metadata"]["name"] for item in kube.request("GET", "/api/v1/namespaces")["items"]
-    }
-    missing = {document["metadata"]["namespace"] for document in documents} - there
-    for name in missing:
-        kube.kubectl("create", "namespace", name)
-    yield
-    for name in missing:
-        kube.kubectl("delete", "namespace", name, "--wait=false")
-
-
 def test_there_are_goldens():
     assert GOLDENS
 
 
 @pytest.mark.parametrize("file", GOLDENS, ids=lambda file: file.stem)
-def test_the_api_server_takes_every_object_as_it_is_written(kube, their_namespaces, file):
-    answer = dry_run(kube, file.read_text(encoding="utf-8"))
+def test_the_api_server_takes_every_object_as_it_is_written(kube, shared_namespace, file):
+    found = yaml.safe_load_all(file.read_text(encoding="utf-8"))
+
+    answer = dry_run(kube, listed(moved(document, shared_namespace) for document in found))
 
     assert answer.returncode == 0, answer.stderr
     assert "Warning" not in answer.stderr, answer.stderr
