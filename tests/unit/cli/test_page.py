@@ -5,7 +5,7 @@ import re
 import shlex
 
 import pytest
-from tests.unit.cli.command import EXAMPLES, H100, L40S, run
+from tests.unit.cli.command import A100, EXAMPLES, H100, L40S, run
 
 PAIR = EXAMPLES / "production" / "qwen3-32b-pair.yaml"
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -62,6 +62,16 @@ def test_what_ifs_stand_on_the_page_with_why_some_do_not_fit(page):
     assert "What if: qwen3-32b" in text
     assert "BudgetTooSmall" in text
     assert "kvCache.dtype auto" in text
+
+
+def test_what_a_rollout_needs_stands_on_the_page(page):
+    _, text = page("-f", EXAMPLES / "canary.yaml", "--gpu", A100)
+    _, of_a_command_line = page("--serve", "vllm serve Qwen/Qwen3-0.6B", "--gpu", A100)
+
+    assert "Rollout of a new revision: Canary" in text
+    assert f"<td>1 pod of unified on {A100} (1 GPU)</td>" in text
+    assert "16m of steps and warm-up (exact)" in text
+    assert "ollout of a new revision" not in of_a_command_line
 
 
 def test_a_refusal_is_on_the_page_with_what_to_do(page):

@@ -17,6 +17,8 @@ from tidegate.api.wire import format_bytes
 from tidegate.cli.planning import what_if_tables
 from tidegate.cli.verdict import Verdict
 from tidegate.core.budget.sizing import Budget
+from tidegate.core.canary import needs_told
+from tidegate.core.canary.needs import Needs
 from tidegate.core.slice_plan import SlicePlan
 from tidegate.core.what_if import chart, curves
 from tidegate.core.what_if.chart import Panel
@@ -95,6 +97,16 @@ def _section(verdict: Verdict) -> dict[str, Any]:
         "slices": [_slice(entry, verdict) for entry in plan.slices] if plan else [],
         "exclusions": [str(exclusion) for exclusion in plan.exclusions] if plan else [],
         "because": plan.because if plan else (),
+        "rollout": None if verdict.rollout is None else _rollout(verdict.rollout),
+    }
+
+
+def _rollout(needs: Needs) -> dict[str, Any]:
+    return {
+        "title": needs_told.title(needs),
+        "headings": [{"name": name, "is_number": number} for name, number in needs_told.COLUMNS],
+        "rows": needs_told.rows(needs),
+        "sentences": needs_told.sentences(needs),
     }
 
 
