@@ -117,8 +117,8 @@ def _no_endpoints() -> Alert:
         keep_seconds=2 * _MINUTE,
         summary=f"{NAME}: pool {{{{ $labels.pool }}}} has no ready pod",
         description=(
-            "Pool {{ $labels.pool }} had ready pods within six hours and has none now: its "
-            "requests are refused with 503."
+            "Pool {{ $labels.pool }} had ready pods within six hours and has none now: requests "
+            "are refused with 503, or, without a prefill pool, served slower."
         ),
     )
 
@@ -167,7 +167,8 @@ def _pair() -> Alert:
         summary=f"{NAME}: prefill and decode do not work together",
         description=(
             "A gate's trial request failed between a prefill and a decode pod that are both "
-            "ready, twice or more: the pair answers nothing, or only some of its requests."
+            "ready, twice or more: the pair answers nothing, or only some of its requests. Or the "
+            "plan is refused with this reason; the condition's message says which."
         ),
     )
 
