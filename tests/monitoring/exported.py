@@ -21,12 +21,27 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 
 def of_operator() -> set[str]:
     """Return the series of the operator's process."""
+    return _series(_registry_of_operator().collect())
+
+
+def labels_of_operator() -> dict[str, tuple[str, ...]]:
+    """Return the labels of each metric of the operator's process, also where it has no series."""
+    named: dict[str, tuple[str, ...]] = {}
+    for collector in _registry_of_operator()._collector_to_names:
+        for family in collector.collect():
+            knows = collector if hasattr(collector, "_labelnames") else family
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            named[name] = tuple(knows._labelnames)
+    return named
+
+
+def _registry_of_operator() -> CollectorRegistry:
     registry: CollectorRegistry = Metrics().registry
     AdmissionMetrics(registry)
     OverloadMetrics(registry)
     RestartMetrics(registry)
     registry.register(ClusterMetrics(list, dict, lambda: True))
-    return _series(registry.collect())
+    return registry
 
 
 def of_gates() -> set[str]:

@@ -24,6 +24,20 @@ def test_it_tells_every_metric_of_the_operator():
     assert missing == set()
 
 
+def test_it_tells_the_labels_of_every_metric_of_the_operator():
+    table = GUIDE.partition("| metric | labels | meaning |\n")[2].partition("\n\n")[0]
+    told = {}
+    for row in table.splitlines()[1:]:
+        metrics, labels, _ = row.removeprefix("|").split("|", 2)
+        told |= dict.fromkeys(re.findall(r"`(\w+)`", metrics), re.findall(r"`(\w+)`", labels))
+    deployment = {"namespace", "llmdeployment"}
+
+    assert told == {
+        name: [label for label in labels if label not in deployment]
+        for name, labels in exported.labels_of_operator().items()
+    }
+
+
 def test_it_tells_every_job_and_label():
     for job in scrape.JOBS:
         (row,) = re.findall(rf"^\| `{job.name}` .*$", GUIDE, re.MULTILINE)
