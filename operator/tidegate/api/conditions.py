@@ -21,7 +21,7 @@ class ConditionType(StrEnum):
     METRICS_AVAILABLE = "MetricsAvailable"  # Prometheus tells what the slow loop decides by
     OVERLOADED = "Overloaded"  # a pool is over a threshold of spec.overload
     PROMOTED = "Promoted"  # the spec's revision has all requests, and nothing else is left
-    CANARY_HEALTHY = "CanaryHealthy"  # the last look found nothing worse than the bounds allow
+    CANARY_HEALTHY = "CanaryHealthy"  # a look of this step has passed, and no verdict is overdue
     PROGRESSING = "Progressing"  # the rollout goes on by itself
     TRAFFIC_SHIFTED = "TrafficShifted"  # another deployment serves a share of the requests
 

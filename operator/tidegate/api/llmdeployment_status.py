@@ -160,7 +160,8 @@ class LLMDeploymentStatus(Wire):
     TrafficShifted.
     """
     overload: OverloadStatus | None = None
-    """What the slow loop has decided; absent without a gate or without Prometheus."""
+    """What the slow loop has decided; absent without a gate, and without Prometheus unless a lever
+    holds."""
     rollout: RolloutStatus | None = None
     """How far the rollout is; absent until there is a plan."""
     plan: Annotated[list[SlicePlan], Field(max_length=48)] = []

@@ -60,7 +60,7 @@ class AnalysisBounds(Wire):
     preemptions: Worse = 80.0
     """Preemptions, more by so many percent per request, must be caught."""
     kv_drift: Worse = 10.0
-    """Percent by which the KV cache may be off the plan, whatever it is on the old revision."""
+    """Percent by which the KV cache may be below the plan, where the old revision's is not."""
     memory_growth: Worse = 6.0
     """Growth of a pod's memory in percent per hour, above that of the old pods, must be caught."""
 

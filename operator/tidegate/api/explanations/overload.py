@@ -15,14 +15,15 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.LETTING_GO: Explanation(
         "The signals are under their thresholds again, and the shares go back step by step.",
-        "Wait; `exitAfter` says how long.",
+        "Wait: two to six minutes once the load is gone; while as many requests come, the shares "
+        "stay.",
     ),
     Reason.OVERRIDE_ACTIVE: Explanation(
         "A person set `spec.overload.override`: it holds instead of the loop until it lapses.",
         "`kubectl tidegate open NAME` lets go of it.",
     ),
     Reason.OVERLOAD_OFF: Explanation(
-        "`spec.overload.actions` is empty, or there is no gate: the loop does nothing.",
+        "`spec.overload.actions` is empty: the loop does nothing.",
         "Set `actions` to have it shift or shed.",
     ),
     Reason.SHIFTING: Explanation(

@@ -8,8 +8,9 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "The spec's revision has all requests, and no pod of another one is left.", "Nothing."
     ),
     Reason.PROMOTING: Explanation(
-        "A new revision replaces all others, within `maxSurge` and `maxUnavailable`: it has passed "
-        "every step, or there was nothing to compare it with.",
+        "A new revision replaces all others, within `maxSurge` and `maxUnavailable` (with "
+        "`Recreate` all old pods go first): it has passed every step, its strategy has none, there "
+        "was nothing to compare it with, or a person promoted it.",
         "Wait; the message says why it is taken.",
     ),
     Reason.CANARY_RUNNING: Explanation(

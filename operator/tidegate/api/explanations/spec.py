@@ -24,7 +24,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.ENGINE_VERSION_UNKNOWN: Explanation(
         "The image's tag does not tell vLLM's version, no catalogue covers it, or the tag and "
         "`engine.version` differ.",
-        "Set `spec.engine.version` to the image's; `tidegate explain engine.version` lists them.",
+        "Set `spec.engine.version` to the image's; docs/reference/engines.md lists those that are "
+        "known.",
     ),
     Reason.FLAG_UNSUPPORTED: Explanation(
         "This version of the engine has no such flag or value.",
