@@ -230,4 +230,20 @@ async def test_a_probe_says_whether_a_pair_can_serve() -> None:
         alone = await gate.server.probe(None, d.pod)
         assert alone.is_ok
     assert gate.seats.given == 0
+
+
+async def test_a_probe_asks_by_a_name_that_the_revision_knows() -> None:
+    """One that has no weight yet is tried before it gets any."""
+    serves = {"models": ["new", "alias"], "max_model_len": 512}
+    revisions = [
+        {"name": "r0", "weight": 1000},
+        {"name": "r1", "weight": 0, "serves": serves},
+    ]
+    async with (
+        prefill(PREFILLS) as p,
+        decode(answers(whole(completion()))) as d,
+        running(p, d, services=SERVICES, revisions=revisions) as gate,
+    ):
+        assert (await gate.server.probe(p.pod, d.pod)).is_ok
+    assert [engine.received[0].json["model"] for engine in (p, d)] == ["new", "new"]
     await asyncio.sleep(0)

@@ -68,13 +68,24 @@ class SliceConfig(Wire):
     """The plan's estimate of the speed of prefill, until the gate has measured it."""
 
 
+class Serves(Wire):
+    """What the engines of a revision answer to."""
+
+    models: Annotated[list[Name], Field(min_length=1, max_length=32)]
+    """Names that they know the model by."""
+    max_model_len: Tokens
+    """Prompt and output of one request at most."""
+
+
 class RevisionConfig(Wire):
     """A revision and its share of the traffic."""
 
     name: DNSLabel
     """The revision."""
     weight: Annotated[int, Field(ge=0, le=1000)]
-    """Its share, relative to the others' weights."""
+    """Its share of the requests that it can answer, relative to the others' weights."""
+    serves: Serves | None = None
+    """What it can answer; by default all that this document names."""
 
 
 class ShedShare(Wire):
@@ -174,10 +185,10 @@ class GateConfig(Wire):
     """The deployment."""
     generation: Count
     """The generation of the resource that this was made from."""
-    models: Annotated[list[Name], Field(min_length=1, max_length=32)]
-    """Names that clients call the model by; the first is told by /v1/models."""
+    models: Annotated[list[Name], Field(min_length=1, max_length=512)]
+    """Names that clients call the model by: those of all revisions with weight, stable's first."""
     max_model_len: Tokens
-    """Prompt and output of one request at most."""
+    """Prompt and output of one request at most, where the revision with the longest serves it."""
     gate_service: DNSLabel
     """The Service of the gates: its ready endpoints are counted, since each takes 1/N of a pod."""
     services: dict[PoolName, DNSLabel]

@@ -15,6 +15,7 @@ from tidegate.api.gate_config import (
     GateConfig,
     KVGroup,
     RevisionConfig,
+    Serves,
     ShedShare,
     ShiftShare,
     SliceConfig,
@@ -22,7 +23,7 @@ from tidegate.api.gate_config import (
 from tidegate.api.gate_spec import GateSpec
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.quantities import spell_duration
-from tidegate.core import names
+from tidegate.core import names, serves
 from tidegate.core.budget.groups import Group
 from tidegate.core.budget.reach import AllTokens, Chunk, States, Window
 from tidegate.core.plan import Plan, SlicePlan
@@ -43,6 +44,7 @@ class Around:
     `ready` counts ready pods by (pool, revision). `generation` is the resource's. `shares` are what
     a rollout gives each revision, in thousandths; by ready pods where it says nothing.
     `kept` are slices of the plan that go on with the numbers that they were made with.
+    `serves` is what the engines of each revision answer to, where their slices tell it.
     `shed` and `shift` are what the slow loop, or a person, has decided.
     """
 
@@ -53,6 +55,7 @@ class Around:
     shed: ShedShare | None = None
     shift: ShiftShare | None = None
     shares: Mapping[str, int] = field(default_factory=dict)
+    serves: Mapping[str, Serves] = field(default_factory=dict)
 
 
 def make(
@@ -65,19 +68,19 @@ def make(
     slices = own + sorted(around.others, key=lambda entry: entry.name)
     pools = _pools_in_use(tuple(spec.pools.by_name()), around.ready)
     ready = {key: count for key, count in around.ready.items() if key[0] in pools}
+    revisions = weights(plan.revision, slices, ready, around.shares)
+    asked = serves.planned(spec, plan.slices)
     gate = spec.gate
     return GateConfig.model_validate(
         {
             "namespace": namespace,
             "deployment": name,
             "generation": around.generation,
-            "models": spec.model.served_names or [spec.model.id],
-            "maxModelLen": min(entry.engine.max_model_len for entry in plan.slices),
+            **serves.tell(revisions, plan.revision, around.serves, asked),
             "gateService": name,
             "services": {pool: names.pool_name(name, pool) for pool in pools},
             "enginePort": names.ENGINE_PORT,
             "slices": slices[:_MOST_SLICES],
-            "revisions": weights(plan.revision, slices, ready, around.shares),
             "headroom": gate.headroom,
             "slo": spec.slo.wire() if spec.slo else {},
             "limits": _limits(gate),

@@ -21,6 +21,8 @@ _LONGEST = 128 * 1024
 """Characters of a template that is noted: all annotations of an object may have 256 KiB."""
 _TOLD = (names.ANNOTATION_GATE, names.ANNOTATION_MEASURED)
 """What was told of the pods when they were made: true of them for as long as they run."""
+_EQUAL = (names.ANNOTATION_SERVES,)
+"""The same: but where it is not told yet, what the same spec leads to now is true as well."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def _carried(document: Document, found: Document, template: Document) -> Documen
     """Return a Deployment with the pods of before; only what restarts none of them is of now."""
     annotations: Mapping[str, str] = found["metadata"].get("annotations") or {}
     mine = {k: v for k, v in document["metadata"]["annotations"].items() if k not in _TOLD}
-    mine |= {key: annotations[key] for key in _TOLD if key in annotations}
+    mine |= {key: annotations[key] for key in (*_TOLD, *_EQUAL) if key in annotations}
     selector = found["spec"].get("selector") or document["spec"]["selector"]
     return {
         **document,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.core import causes, gate_config, landing, names
+from tidegate.core import causes, gate_config, landing, names, serves
 from tidegate.core.gate_config import Around
 from tidegate.core.nodes import Node, gpus_of_pod, name_of_offer
 from tidegate.core.plan import Plan
@@ -83,13 +83,24 @@ def around(snapshot: Snapshot, plan: Plan, decision: Decision, shares: Mapping[s
         for entry in plan.slices
     }
     others = [
-        found["metadata"].get("annotations") or {}
+        _annotations(found)
         for found in snapshot.slices
         if found["metadata"]["name"] not in own.union(decision.delete)
     ]
+    told = serves.by_revision((revision_of(one), _annotations(one)) for one in snapshot.slices)
     ready = Counter(slice_of(pod)[:2] for pod in ready_pods(snapshot.pods))
     _, generation = snapshot.identity
-    return Around(generation, gate_config.of_others(others), dict(ready), shares=dict(shares))
+    return Around(
+        generation,
+        gate_config.of_others(others),
+        dict(ready),
+        shares=dict(shares),
+        serves=told,
+    )
+
+
+def _annotations(found: Document) -> Mapping[str, str]:
+    return found["metadata"].get("annotations") or {}
 
 
 def previous_replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:

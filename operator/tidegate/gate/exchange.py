@@ -109,7 +109,9 @@ class Ask:
     alike, longest part first not needed; empty where nothing is to be gained. `headers` are those
     that go on to the engine. `shifted` says that another gate sent it: it is not shifted again.
     `messages` and `images` are what beside text makes a prompt's tokens. `serial` is
-    another for each request, whatever id its client gave it.
+    another for each request, whatever id its client gave it. `names_model` is False where the
+    request leaves it open. `least_output` is the output that an engine must have room for:
+    what was asked for, or one token.
     """
 
     request_id: str
@@ -130,6 +132,8 @@ class Ask:
     messages: int = 0
     images: int = 0
     serial: int = 0
+    names_model: bool = True
+    least_output: int = 0
 
 
 @dataclass(frozen=True, slots=True)

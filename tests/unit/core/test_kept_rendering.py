@@ -44,6 +44,17 @@ def test_the_slice_that_is_there_keeps_its_template_and_what_gates_were_told():
     assert document["metadata"]["annotations"][names.ANNOTATION_GATE] == "old"
 
 
+@pytest.mark.parametrize(("noted", "said"), [("old", "old"), (None, "new")])
+def test_what_its_engines_answer_to_is_kept_and_added_where_it_was_not_noted(noted, said):
+    before = applied("old")
+    if noted is not None:
+        before["metadata"]["annotations"][names.ANNOTATION_SERVES] = noted
+    rendered = deployment("new", **{names.ANNOTATION_SERVES: "new"})
+
+    (document,) = kept_rendering.keep([rendered], [before]).slices
+    assert document["metadata"]["annotations"][names.ANNOTATION_SERVES] == said
+
+
 def test_keeping_it_again_and_again_changes_nothing():
     first = kept_rendering.keep([deployment("new")], [applied("old")])
     again = kept_rendering.keep([deployment("newer")], first.slices)

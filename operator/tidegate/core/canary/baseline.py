@@ -85,7 +85,8 @@ def _copy(found: Document, name: str, revision: str, replicas: int) -> Document:
 
 def _annotations(of_stable: Mapping[str, str], name: str, revision: str) -> dict[str, str]:
     """Return what is told of the pods: the numbers of stable's, which are equal."""
-    kept = {names.ANNOTATION_MEASURED: of_stable.get(names.ANNOTATION_MEASURED)}
+    equal = (names.ANNOTATION_MEASURED, names.ANNOTATION_SERVES)
+    kept = {key: of_stable.get(key) for key in equal}
     told = gate_config.decode(of_stable)
     if told is not None:
         renamed = told.model_copy(update={"name": name, "revision": revision})

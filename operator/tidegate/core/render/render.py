@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.api.llmdeployment import GROUP, KIND, VERSION, LLMDeployment, LLMDeploymentSpec
-from tidegate.core import gate_config, names
+from tidegate.core import gate_config, names, serves
 from tidegate.core.gate_config import Around
 from tidegate.core.measure import measurement
 from tidegate.core.plan import Plan, SlicePlan
@@ -137,7 +137,10 @@ def deployment(
     }
     document = _labelled(templates.fill("deployment.yaml.j2", values), labels)
     told = gate_config.of_slice(owner.name, plan.revision, entry)
-    kept = {names.ANNOTATION_GATE: gate_config.encode(told)}
+    kept = {
+        names.ANNOTATION_GATE: gate_config.encode(told),
+        names.ANNOTATION_SERVES: serves.encode(serves.planned(spec, [entry])),
+    }
     if entry.basis is not None:
         kept[names.ANNOTATION_MEASURED] = measurement.encode(entry.basis)
     document["metadata"]["annotations"] = kept

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import orjson
 
 from tidegate.api.gate_config import GateConfig
+from tidegate.gate.core import offers
 from tidegate.gate.core.headers import Header
 from tidegate.gate.exchange import Refusal, Surface, Why
 
@@ -58,7 +59,7 @@ def error_event(said: Refusal) -> bytes:
 
 def models(config: GateConfig, path: str, request_id: str) -> Reply:
     """Return the list of models, or the one that the path names."""
-    listed = [_model(config, name) for name in config.models]
+    listed = [_model(each) for each in offers.models(config)]
     name = unquote(path.removeprefix(Surface.MODELS.value).removeprefix("/"))
     told = (_JSON, (b"x-request-id", request_id.encode()))
     if not name:
@@ -70,13 +71,13 @@ def models(config: GateConfig, path: str, request_id: str) -> Reply:
     return refusal(Refusal(404, Why.NOT_FOUND, message, param="model"), request_id)
 
 
-def _model(config: GateConfig, name: str) -> dict[str, str | int | None]:
+def _model(model: offers.Model) -> dict[str, str | int | None]:
     return {
-        "id": name,
+        "id": model.name,
         "object": "model",
         "created": 0,
         "owned_by": "tidegate",
-        "root": config.models[0],
+        "root": model.root,
         "parent": None,
-        "max_model_len": config.max_model_len,
+        "max_model_len": model.max_model_len,
     }

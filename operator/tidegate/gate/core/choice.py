@@ -4,12 +4,13 @@ Knows the pods, their health and the shares; of the ledger it knows only how ful
 that from whoever asks.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core.affinity import PrefixHits
 from tidegate.gate.core.health import Health
+from tidegate.gate.core.offers import Offers
 from tidegate.gate.core.ring import Ring
 from tidegate.gate.core.shares import Percentage, Weights, is_valid
 from tidegate.gate.exchange import Ask, Pod, Scrape, Shift, Why
@@ -30,7 +31,9 @@ class Choice:
         self._pool_of: dict[str, Health] = {}
         self._pools: Sequence[PoolName] = ()
         self._weights: dict[str, int] = {}
+        self._offers = Offers()
         self._complete: dict[str, int] = {}
+        self._present: dict[PoolName, set[str]] = {}
         self._missing: Why | None = Why.NO_ENDPOINTS
         self._revisions = Weights()
         self._shed = Percentage()
@@ -53,6 +56,7 @@ class Choice:
         self._weights = {
             revision.name: revision.weight for revision in config.revisions if revision.weight
         }
+        self._offers = Offers(config)
         for pool in self._pods:
             self._look_at_health(pool, now)
         self._look_for_missing()
@@ -109,17 +113,33 @@ class Choice:
         return [group.by_name[name] for name in ordered]
 
     def revisions(self, ask: Ask) -> list[str]:
-        """Return the revisions with ready pods in every pool, the one first that was drawn."""
-        return self._revisions.order(ask, self._complete)
+        """Return the able revisions with ready pods in every pool, the one first that was drawn."""
+        complete = self._complete
+        able = {name: complete[name] for name in self._offers.able(ask) if name in complete}
+        return self._revisions.order(ask, able)
+
+    def able(self, ask: Ask) -> Collection[str]:
+        """Return the revisions with weight that can answer a request, ready or not."""
+        return self._offers.able(ask)
 
     def is_ejected(self, pod: str, now: float) -> bool:
         """Tell whether a pod is left out for its failures."""
         health = self._pool_of.get(pod)
         return health is not None and health.is_ejected(pod, now)
 
-    def complete(self) -> Why | None:
-        """Say what is missing when no revision has ready pods in every pool."""
-        return self._missing
+    def complete(self, ask: Ask | None = None) -> Why | None:
+        """Say what is missing when no revision has ready pods in every pool.
+
+        Of those that can answer this request, where one is asked about.
+        """
+        if ask is None or self._missing is not None:
+            return self._missing
+        able = self._offers.able(ask)
+        if any(revision in self._complete for revision in able):
+            return None
+        return _what_is_missing(
+            {pool: has.intersection(able) for pool, has in self._present.items()}
+        )
 
     def share(self, ask: Ask, config: GateConfig, wall: float) -> Shift | Why | None:
         """Say whether this request is shifted, or shed (`Why.SHED`); `wall` is since 1970."""
@@ -163,7 +183,7 @@ class Choice:
         self._pool_of |= dict.fromkeys(names, health)
 
     def _look_for_missing(self) -> None:
-        has = {
+        self._present = has = {
             pool: {revision for revision in self._weights if (pool, revision) in self._groups}
             for pool in self._pools
         }

@@ -9,7 +9,7 @@ from tidegate.gate.core.demand import WITHOUT_KV, Demand
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
-from tidegate.gate.exchange import Why
+from tidegate.gate.exchange import Ask, Why
 from tidegate.gate.values import value_class
 
 NOBODY: frozenset[str] = frozenset()
@@ -68,9 +68,9 @@ class Placement:
         """The pool that answers and the pool that prefills."""
         return ("decode", "prefill") if self._is_pair else ("unified", "unified")
 
-    def missing(self) -> Why | None:
-        """Say what is missing to serve anything at all."""
-        why = self._choice.complete()
+    def missing(self, ask: Ask | None = None) -> Why | None:
+        """Say what is missing to serve anything at all, or this request."""
+        why = self._choice.complete(ask)
         if why is Why.NO_PREFILL and self.may_skip_prefill:
             return None
         return why
@@ -85,7 +85,8 @@ class Placement:
                 return found
             why = why or found
         if why is None and self.may_skip_prefill and self._is_pair:
-            for revision in self._named:
+            able = self._choice.able(ask)
+            for revision in filter(able.__contains__, self._named):
                 found = self.without_prefill(demand, revision, now, barred)
                 if isinstance(found, Place):
                     return found

@@ -1,6 +1,6 @@
 """From a request's bytes to an `Ask`: read it, clean it, count it, and know who asks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from itertools import count
 
 from tidegate.api.gate_config import GateConfig, Limits
@@ -11,6 +11,7 @@ from tidegate.gate.core import (
     document,
     faults,
     headers,
+    offers,
     prefix,
     prompt_size,
     room,
@@ -48,14 +49,16 @@ class _Admitted:
 
 @value_class
 class Reading:
-    """All that it takes to read one request's body: small, and the same in another process."""
+    """All that it takes to read one request's body: small, and the same in another process.
+
+    `lengths` are the tokens that the model takes under each of its names, the usual one first.
+    """
 
     request_id: str
     surface: Surface
     heeded: Heeded
     caller: Caller
-    models: Sequence[str]
-    max_model_len: int
+    lengths: Mapping[str, int]
     limits: Limits
     counts: Counts
     serial: int
@@ -69,11 +72,11 @@ class Reading:
 
     def _ask(self, body: bytes) -> Ask:
         surface, limits, heeded = self.surface, self.limits, self.heeded
-        max_model_len = self.max_model_len
         if len(body) > limits.body_bytes:
             raise faults.too_large(len(body), limits.body_bytes)
         asked = document.parse(body, limits.json_depth)
-        model = _model(asked, self.models)
+        named = _model(asked, self.lengths)
+        max_model_len = max(self.lengths.values()) if named is None else self.lengths[named]
         streams = bounds.flag(asked, "stream") and surfaces.generates(surface)
         wanted = bounds.output(asked, surface, limits)
         told = content.of(asked, surface, limits.prompts)
@@ -85,7 +88,7 @@ class Reading:
         return Ask(
             request_id=self.request_id,
             surface=surface,
-            model=model,
+            model=next(iter(self.lengths)) if named is None else named,
             caller=self.caller,
             body=clean.clean(body, asked, asks_usage=not wants_usage),
             headers=headers.for_engine(heeded, self.request_id),
@@ -101,6 +104,8 @@ class Reading:
             messages=size.messages,
             images=size.images,
             serial=self.serial,
+            names_model=named is not None,
+            least_output=room.least_output(wanted, surface),
         )
 
 
@@ -112,6 +117,7 @@ class Reader:
         self._counts = Counts()
         self._serials = count(1)
         self._config: GateConfig | None = None
+        self._lengths: Mapping[str, int] = {}
         self._callers: Callers
         if config is not None:
             self.configure(config)
@@ -120,6 +126,7 @@ class Reader:
         """Take a new configuration; what was learned stays."""
         self._callers = Callers(self._keys, config.tenants)
         self._own_name = f"{config.namespace}/{config.deployment}"
+        self._lengths = {each.name: each.max_model_len for each in offers.models(config)}
         self._config = config
 
     def use_keys(self, keys: Keys) -> None:
@@ -159,8 +166,7 @@ class Reader:
             admitted.surface,
             admitted.heeded,
             admitted.caller,
-            config.models,
-            config.max_model_len,
+            self._lengths,
             config.limits,
             self._counts,
             serial,
@@ -194,10 +200,11 @@ class Reader:
         return _Admitted(surface, config, heeded, callers.of(told, head.peer), callers)
 
 
-def _model(asked: document.Document, models: Sequence[str]) -> str:
+def _model(asked: document.Document, models: Collection[str]) -> str | None:
+    """Return the name that is asked for; as vLLM does, one may leave it open."""
     model = asked.get("model")
     if model is None:
-        return models[0]  # as vLLM does
+        return None
     if type(model) is not str:
         raise faults.bad_request("model must be text.", "model")
     if model not in models:

@@ -16,8 +16,7 @@ def require(size: PromptSize, wanted: Output, surface: Surface, max_model_len: i
         Fault: with the numbers, and the field to lower where one was named.
     """
     fewest = size.tokens if size.is_exact else int(size.tokens * _SURELY)
-    least_output = 1 if surfaces.generates(surface) else 0
-    if fewest + least_output > max_model_len:
+    if fewest + _one_token(surface) > max_model_len:
         raise faults.too_long(
             f"The prompt has {_told(size)}; the model takes {max_model_len}, the answer included. "
             "Shorten the prompt."
@@ -33,6 +32,16 @@ def require(size: PromptSize, wanted: Output, surface: Surface, max_model_len: i
 
 def _told(size: PromptSize) -> str:
     return f"{'' if size.is_exact else 'about '}{size.tokens} tokens"
+
+
+def least_output(wanted: Output, surface: Surface) -> int:
+    """Return the output that an engine must have room for: what was asked for, or one token."""
+    named = wanted.limit if wanted.field is not None else None
+    return _one_token(surface) if named is None else named
+
+
+def _one_token(surface: Surface) -> int:
+    return 1 if surfaces.generates(surface) else 0
 
 
 def output_limit(size: PromptSize, wanted: Output, surface: Surface, max_model_len: int) -> int:

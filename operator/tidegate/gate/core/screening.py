@@ -38,7 +38,7 @@ class Screening:
         if share is Why.SHED:
             reason = config.shed.reason if config.shed else ""
             return self._turnaway.contended(demand, Why.SHED, now, reason)
-        missing = self._placement.missing()
+        missing = self._placement.missing(demand.ask)
         if missing is not None:
             return self._turnaway.unavailable(missing, now)
         return self._too_long(demand) or self._over_limit(demand, config, gates, now)

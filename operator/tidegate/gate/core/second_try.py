@@ -47,7 +47,7 @@ class SecondTry:
         return Why.NO_PREFILL
 
     def _refuse(self, entry: Entry, outcome: Outcome, now: float, detail: str) -> Refusal:
-        missing = self._placement.missing()
+        missing = self._placement.missing(entry.demand.ask)
         if missing is not None:
             return self._turnaway.unavailable(missing, now)
         if outcome is Outcome.ENGINE_FULL:

@@ -23,6 +23,8 @@ and where all are of one class within one request.
 _START = 5 * _ONE
 _MOST = _ONE + 9 * _STEP
 _REMEMBERED = 4096
+_MOST_ROUNDS = 64
+"""Sets of names; those that are drawn from no more are forgotten first."""
 _NOBODY = 10
 """A floor that no class reaches."""
 
@@ -63,10 +65,14 @@ class Percentage:
 
 
 class Weights:
-    """Chooses among names by their weights: smooth weighted round robin."""
+    """Chooses among names by their weights: smooth weighted round robin.
+
+    Requests that differ in the names that they may go to have each a round of their own: in one
+    for all, names that only some of them reach would take from the others' shares.
+    """
 
     def __init__(self) -> None:
-        self._credits: dict[str, int] = {}
+        self._rounds: dict[tuple[str, ...], dict[str, int]] = {}
         self._drawn: _Drawn[str] = _Drawn()
 
     def order(self, ask: Ask, weights: Mapping[str, int]) -> list[str]:
@@ -81,9 +87,12 @@ class Weights:
         if before is not None and before in weights:
             return before
         total = sum(weights.values())
-        held = self._credits
+        names = tuple(weights)
+        held = self._rounds.pop(names, {})
         credits = {name: held.get(name, 0) + weight for name, weight in weights.items()}
-        self._credits = credits
+        self._rounds[names] = credits
+        if len(self._rounds) > _MOST_ROUNDS:
+            del self._rounds[next(iter(self._rounds))]
         chosen = max(credits, key=credits.__getitem__)
         credits[chosen] -= total
         self._drawn.keep(ask, chosen)

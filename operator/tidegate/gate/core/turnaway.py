@@ -33,7 +33,7 @@ class Turnaway:
 
     def late(self, demand: Demand, why: Why, now: float) -> Refusal:
         """Refuse what has waited; if the pods have gone meanwhile, that is the reason."""
-        missing = self._placement.missing()
+        missing = self._placement.missing(demand.ask)
         if missing is not None:
             return self.unavailable(missing, now)
         return self.contended(demand, why, now)

@@ -12,6 +12,8 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
+from tidegate.api.gate_config import GateConfig
+from tidegate.gate.core import offers
 from tidegate.gate.exchange import Ask, Outcome, Pod, Surface
 from tidegate.gate.wire.answer import Whole
 from tidegate.gate.wire.patience import Patience
@@ -44,7 +46,7 @@ class ExactCount:
         key = blake2b(ask.body, digest_size=16).digest()
         count = self._known.get(key)
         if count is None and self._asked < MOST_AT_ONCE:
-            pod = _quietest(wiring)
+            pod = _quietest(ask, wiring)
             if pod is not None:
                 self._asked += 1
                 try:
@@ -69,11 +71,22 @@ def _is_worth_it(ask: Ask) -> bool:
     return is_one_text and ask.prompt_tokens >= LONG_PROMPT_TOKENS and ask.surface in _SURFACES
 
 
-def _quietest(wiring: Wiring) -> Pod | None:
-    """Return the pod with the fewest requests of this gate; None without one."""
+def _quietest(ask: Ask, wiring: Wiring) -> Pod | None:
+    """Return the pod with the fewest requests of this gate, of those that know the model."""
+    config = wiring.config()
     view = wiring.admissions.view(wiring.loop.time(), wiring.wall())
-    able = [one for one in view.pods if not one.ejected and not one.pod.terminating]
+    able = [
+        one
+        for one in view.pods
+        if not one.ejected and not one.pod.terminating and _knows(config, one.pod, ask)
+    ]
     return min(able, key=lambda one: one.seated).pod if able else None
+
+
+def _knows(config: GateConfig | None, pod: Pod, ask: Ask) -> bool:
+    if config is None or not ask.names_model:
+        return True
+    return ask.model in offers.serves(config, pod.revision).models
 
 
 async def _ask(ask: Ask, pod: Pod, wiring: Wiring) -> int | None:

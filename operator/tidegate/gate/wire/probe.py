@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 import orjson
 
-from tidegate.api.gate_config import Deadlines
+from tidegate.api.gate_config import Deadlines, GateConfig
+from tidegate.gate.core import offers
 from tidegate.gate.exchange import Outcome, Pod, Surface
 from tidegate.gate.wire import pair
 from tidegate.gate.wire.answer import Whole
@@ -51,9 +52,6 @@ class Probed:
 async def probe(wiring: Wiring, prefill: Pod | None, decode: Pod) -> Probed:
     """Send the request, in two steps where there is a prefill pod."""
     config = wiring.config()
-    model = config.models[0] if config else ""
-    asked = {"model": model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
-    body = orjson.dumps(asked)
     begun_at = wiring.loop.time()
     exchange = Exchange(
         wiring, f"probe-{secrets.token_hex(8)}", Surface.COMPLETIONS.value, _HEADERS
@@ -78,9 +76,11 @@ async def probe(wiring: Wiring, prefill: Pod | None, decode: Pod) -> Probed:
         seconds = wiring.loop.time() - begun_at
         return Probed(is_ok, at, outcome, "" if is_ok else message, seconds)
 
+    body = _asked(config, decode)
     try:
         if prefill is not None:
-            outcome, message, came = await step(prefill, pair.first_body(body))
+            first = pair.first_body(_asked(config, prefill))
+            outcome, message, came = await step(prefill, first)
             if outcome is not Outcome.FINISHED:
                 return probed("prefill", outcome, message)
             try:
@@ -91,3 +91,9 @@ async def probe(wiring: Wiring, prefill: Pod | None, decode: Pod) -> Probed:
         return probed("decode", outcome, message)
     finally:
         exchange.abort()
+
+
+def _asked(config: GateConfig | None, of: Pod) -> bytes:
+    """Return the request, by a name that the pod's own revision knows."""
+    model = offers.serves(config, of.revision).models[0] if config else ""
+    return orjson.dumps({"model": model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0})

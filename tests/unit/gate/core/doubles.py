@@ -46,7 +46,10 @@ class PlainChoice:
     def is_ejected(self, pod, now):
         return pod in self.ejected
 
-    def complete(self):
+    def able(self, ask):
+        return [revision.name for revision in self.config.revisions]
+
+    def complete(self, ask=None):
         if self.config is None or any(self._is_whole(r.name) for r in self.config.revisions):
             return None
         missing = [pool for pool in self.config.services if not self._ready(pool)]
