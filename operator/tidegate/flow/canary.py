@@ -63,10 +63,14 @@ class Turn:
         return timing.again_seconds(self.state, self.seen)
 
     @property
+    def is_stepwise(self) -> bool:
+        """Say whether steps decide on it, and not only pods that come and go."""
+        return self.state.phase not in (Phase.SETTLED, Phase.PROMOTING)
+
+    @property
     def strategy(self) -> Literal["RollingUpdate", "Recreate"]:
         """How pods are replaced where it is not a matter of steps."""
-        is_whole = self.state.phase in (Phase.SETTLED, Phase.PROMOTING)
-        is_recreated = is_whole and self.seen.policy.strategy == "Recreate"
+        is_recreated = not self.is_stepwise and self.seen.policy.strategy == "Recreate"
         return "Recreate" if is_recreated else "RollingUpdate"
 
     @property
@@ -116,7 +120,7 @@ async def take_turn(
         Refused: This version cannot read the state.
         WriteFailed: The state could not be stored, or the caches do not show it yet (409).
     """
-    before = _stored(snapshot, memory)
+    before = stored_state(snapshot, memory)
     seen = Seen(
         now=float(int(clock.now())),
         wanted=revision,
@@ -142,8 +146,8 @@ async def take_turn(
     return Turn(state, seen, document)
 
 
-def _stored(snapshot: Snapshot, memory: Memory) -> State | None:
-    """Return the state as it is stored.
+def stored_state(snapshot: Snapshot, memory: Memory) -> State | None:
+    """Return the state as it is stored, None where none is.
 
     Raises:
         Refused: This version cannot read it.
