@@ -48,6 +48,7 @@ class Reason(StrEnum):
     NO_CANARY = "NoCanary"
     CANARY_IMPOSSIBLE = "CanaryImpossible"
     BASELINE_IMPOSSIBLE = "BaselineImpossible"
+    ROLLOUT_UNREADABLE = "RolloutUnreadable"
     # the plan beside what engines tell
     AS_PLANNED = "AsPlanned"
     NOT_MEASURED = "NotMeasured"

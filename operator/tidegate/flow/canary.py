@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.api.rollout_status import RolloutStatus
 from tidegate.core.canary import (
     baseline,
     pods,
@@ -17,6 +16,7 @@ from tidegate.core.canary import (
     record,
     shares,
     steps,
+    stored,
     targets,
     tell,
     timing,
@@ -63,10 +63,14 @@ class Turn:
         return timing.again_seconds(self.state, self.seen)
 
     @property
+    def is_stepwise(self) -> bool:
+        """Say whether steps decide on it, and not only pods that come and go."""
+        return self.state.phase not in (Phase.SETTLED, Phase.PROMOTING)
+
+    @property
     def strategy(self) -> Literal["RollingUpdate", "Recreate"]:
         """How pods are replaced where it is not a matter of steps."""
-        is_whole = self.state.phase in (Phase.SETTLED, Phase.PROMOTING)
-        is_recreated = is_whole and self.seen.policy.strategy == "Recreate"
+        is_recreated = not self.is_stepwise and self.seen.policy.strategy == "Recreate"
         return "Recreate" if is_recreated else "RollingUpdate"
 
     @property
@@ -113,9 +117,10 @@ async def take_turn(
     """Go on with the rollout as far as it goes now.
 
     Raises:
+        Refused: This version cannot read the state.
         WriteFailed: The state could not be stored, or the caches do not show it yet (409).
     """
-    stored = _stored(snapshot, memory)
+    before = stored_state(snapshot, memory)
     seen = Seen(
         now=float(int(clock.now())),
         wanted=revision,
@@ -123,17 +128,17 @@ async def take_turn(
         pools=pods.sizes(found, pools, free_gpus, revision),
         pods=pods.by_revision(found),
     )
-    seen = await _with_trouble(stored, seen, snapshot, found, cluster, clock, memory)
-    state = record.rounded(advance(stored, seen), seen.policy)
+    seen = await _with_trouble(before, seen, snapshot, found, cluster, clock, memory)
+    state = record.rounded(advance(before, seen), seen.policy)
     looking.note_ends(snapshot, state, seen.now, memory)
     if steps.wants_look(state, seen):
         seen = replace(
             seen, look=await looking.look(snapshot.ref, spec, state, seen, evidences, memory)
         )
-        before, state = state, record.rounded(advance(state, seen), seen.policy)
-        history.note(snapshot.ref, before, looks.look(before, seen), state, memory)
-    document = await _store(stored, state, seen, snapshot, cluster, memory)
-    said = tell.transition(stored, state, seen.policy)
+        looked, state = state, record.rounded(advance(state, seen), seen.policy)
+        history.note(snapshot.ref, looked, looks.look(looked, seen), state, memory)
+    document = await _store(before, state, seen, snapshot, cluster, memory)
+    said = tell.transition(before, state, seen.policy)
     if said is not None:
         await cluster.emit(
             snapshot.ref, "Warning" if said.is_warning else "Normal", said.reason, said.message
@@ -141,10 +146,11 @@ async def take_turn(
     return Turn(state, seen, document)
 
 
-def _stored(snapshot: Snapshot, memory: Memory) -> State | None:
-    """Return the state as it is stored.
+def stored_state(snapshot: Snapshot, memory: Memory) -> State | None:
+    """Return the state as it is stored, None where none is.
 
     Raises:
+        Refused: This version cannot read it.
         WriteFailed: This process has stored a newer one than the caches show (409).
     """
     kept, version = memory.rollouts.get(snapshot.ref), version_of(snapshot.document)
@@ -153,8 +159,7 @@ def _stored(snapshot: Snapshot, memory: Memory) -> State | None:
     if kept is not None and (version or 0) < (kept.version or 0):
         name = snapshot.ref.name
         raise WriteFailed(409, "the caches do not show our own state yet", "LLMDeployment", name)
-    stored = told(snapshot.document)
-    return record.from_status(RolloutStatus.model_validate(stored)) if stored else None
+    return stored.require(snapshot.document)
 
 
 async def _with_trouble(
@@ -193,7 +198,7 @@ async def _with_trouble(
 
 
 async def _store(
-    stored: State | None,
+    before: State | None,
     state: State,
     seen: Seen,
     snapshot: Snapshot,
@@ -206,9 +211,9 @@ async def _store(
     led to no decision can be made again: the pass's own status has them.
     """
     document = snapshot.document
-    if stored is None and state.phase is Phase.SETTLED:
+    if before is None and state.phase is Phase.SETTLED:
         return document
-    if stored is not None and stored.acts_like(state):
+    if before is not None and before.acts_like(state):
         return document
     status = {
         **(document.get("status") or {}),

@@ -9,7 +9,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core import differs
 from tidegate.core.rollout.slices import Decision
 from tidegate.errors import Refused, Wait
-from tidegate.flow import gather, slices
+from tidegate.flow import canary, gather, slices
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory, key_of
 from tidegate.flow.ports import Cluster, Document, WriteFailed
@@ -24,10 +24,10 @@ class Changes:
     What takes pods away comes before what adds some; what is no longer wanted goes last.
     """
 
-    create: tuple[Document, ...]
-    scale: tuple[tuple[Document, int], ...]
-    update: tuple[tuple[Document, Document], ...]
-    delete: tuple[Document, ...]
+    create: tuple[Document, ...] = ()
+    scale: tuple[tuple[Document, int], ...] = ()
+    update: tuple[tuple[Document, Document], ...] = ()
+    delete: tuple[Document, ...] = ()
 
     def losing_pods(self) -> list[Document]:
         """Return the slices that are asked for fewer pods."""
@@ -102,6 +102,21 @@ def conflict(snapshot: Snapshot, found: Document) -> Refused | Wait:
         f"the {kind} {name} exists already and belongs to {whose}; it is left alone and nothing is "
         "written: rename the deployment, or remove that object",
     )
+
+
+async def check_resource_is_as_seen(snapshot: Snapshot, cluster: Cluster) -> None:
+    """See that the resource and its rollout are still as they were read: a cache may be behind.
+
+    Raises:
+        WriteFailed: They are not (409).
+    """
+    ref, seen = snapshot.ref, snapshot.document["metadata"]
+    found = await cluster.get(KIND, ref.namespace, ref.name)
+    now = found["metadata"] if found else {}
+    same = all(now.get(key) == seen.get(key) for key in ("uid", "generation"))
+    same = same and canary.told(found) == canary.told(snapshot.document)
+    if not same or "deletionTimestamp" in now:
+        raise WriteFailed(409, "it changed since it was read", KIND, ref.name)
 
 
 async def check_names_are_free(snapshot: Snapshot, changes: Changes, cluster: Cluster) -> None:

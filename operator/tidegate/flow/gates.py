@@ -112,11 +112,8 @@ def _remembered(
 
 def _version(snapshot: Snapshot) -> str:
     """Return what tells one state of the gate's configuration from all others."""
-    for found in snapshot.objects:
-        if found["kind"] == "ConfigMap" and is_gate(found):
-            version: str = found["metadata"]["resourceVersion"]
-            return f"{version}/{snapshot.identity[1]}"
-    return ""
+    found = snapshot.gate_config
+    return f"{found['metadata']['resourceVersion']}/{snapshot.identity[1]}" if found else ""
 
 
 async def _ask(

@@ -65,6 +65,12 @@ class Snapshot:
         """The Deployment of its gate."""
         return next(filter(is_gate, self._deployments()), None)
 
+    @property
+    def gate_config(self) -> Document | None:
+        """The ConfigMap that its gates watch."""
+        maps = (found for found in self.objects if found["kind"] == "ConfigMap")
+        return next(filter(is_gate, maps), None)
+
     def _deployments(self) -> list[Document]:
         return [document for document in self.objects if document["kind"] == "Deployment"]
 

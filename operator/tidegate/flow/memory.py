@@ -117,6 +117,7 @@ class Told:
 
     version: str
     status: LLMDeploymentStatus
+    document: Document
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ first tick of a process everything stays as it is stored.
 from tidegate.api.conditions import Condition, ConditionType
 from tidegate.api.gate_config import ShedShare, ShiftShare
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.overload_status import OverloadStatus, ReactionStatus
 from tidegate.core.overload import conditions, floor, gate_shares, to_status
 from tidegate.core.overload.decision import Decision, Tick
@@ -49,16 +48,16 @@ def loop(
     memory: OverloadMemory,
 ) -> Loop:
     """Return what the status is to tell of the loop; without a gate it has nothing to do."""
-    before = telling.previous(snapshot.document)
     if spec is None:
-        return _as_before(before)
+        return as_before(snapshot)
     if not spec.gate.enabled:
         return Loop()
     seen = memory.seen.get(snapshot.ref)
     if seen is None:
-        return _as_before(before)
+        return as_before(snapshot)
     if seen.decision is None:
         return Loop(verdicts=(seen.metrics,))
+    before = telling.previous(snapshot.document)
     known = before.overload if before else None
     return Loop(
         to_status.make(
@@ -83,7 +82,9 @@ def _reaction(
     return floor.status(spec.overload, floor.reaction(spec.overload, plan, tick), tick)
 
 
-def _as_before(status: LLMDeploymentStatus | None) -> Loop:
+def as_before(snapshot: Snapshot) -> Loop:
+    """Return what the status tells already: gates have nothing newer."""
+    status = telling.previous(snapshot.document)
     if status is None:
         return Loop()
     kept = (entry for entry in status.conditions if entry.type in _KINDS)

@@ -40,6 +40,11 @@ class WriteFailed(Exception):
         self.name = name
         super().__init__(f"{kind} {name}: {status or 'no answer'}: {message}")
 
+    @property
+    def has_moved(self) -> bool:
+        """Say whether the object is gone, or not the one that was seen: look again."""
+        return self.status in (404, 409)
+
 
 class ReadFailed(Exception):
     """A read got no useful answer; the pass is tried again."""

@@ -8,11 +8,12 @@ API server whether the resource is still the one that was read.
 from dataclasses import dataclass, replace
 
 from tidegate.api import llmdeployment
-from tidegate.api.llmdeployment import KIND, LLMDeploymentSpec
+from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core import checks, model_config, nodes, plan, status
 from tidegate.core.admission import held
 from tidegate.core.canary import limits
+from tidegate.core.canary.rollout import Rollout
 from tidegate.core.checks import Verdict
 from tidegate.core.measure.basis import Basis
 from tidegate.core.measure.drift import Drift
@@ -27,6 +28,7 @@ from tidegate.flow import (
     gates,
     gather,
     history,
+    holding,
     keeping,
     measuring,
     overload_telling,
@@ -58,6 +60,8 @@ _MOVING_SECONDS = 10.0
 """How soon to look again while pods come and go; their events come first, as a rule."""
 _REFUSED_SECONDS = 60.0
 """How soon to look again at what only a new spec should change: nodes and policies change, too."""
+_UNTOLD_SECONDS = 5.0
+"""How soon to try again to tell gates what holds: their shares lapse."""
 _REFUSALS = (400, 403, 405, 413, 415, 422)
 
 
@@ -82,6 +86,7 @@ async def reconcile(
         if await gather.is_behind(snapshot, cluster, memory):
             return replace(STALE, why="the caches do not show our own last write yet")
         if snapshot.hold is not None:
+            await work.hold_on()
             return Outcome("waiting", snapshot.hold, "a node class may only be away for a moment")
         await work.carry_out()
         seen = await work.seen()
@@ -91,7 +96,7 @@ async def reconcile(
     except ReadFailed as error:
         return replace(FAILED, why=str(error))
     except WriteFailed as error:
-        return replace(STALE if error.status in (404, 409) else FAILED, why=str(error))
+        return replace(STALE if error.has_moved else FAILED, why=str(error))
     return replace(work.outcome(), notes=notes)
 
 
@@ -113,6 +118,7 @@ class Work:
     decision: Decision | None = None
     verdicts: tuple[Verdict, ...] = ()
     trouble: Trouble | None = None
+    gates_are_told: bool = True
     wait_seconds: float = _REFUSED_SECONDS
     looked: Looked | None = None
 
@@ -124,12 +130,8 @@ class Work:
             ReadFailed: So did a read.
         """
         try:
-            held.require_readable(self.snapshot.document)
-            spec = self.spec = llmdeployment.parse(self.snapshot.document).spec
-            held.require(spec, self.settings.admission)
-            planned = self.plan = await self._plan(spec)
-            decision = self.decision = await self._decide(spec, planned)
-            await self._write(spec, planned, decision)
+            await self._carry_out()
+            return
         except Invalid as error:
             self.trouble = Trouble(Reason.INVALID_SPEC, str(error))
         except Refused as error:
@@ -137,13 +139,53 @@ class Work:
         except Wait as error:
             self.trouble = Trouble(error.reason, str(error), waits=True)
             self.wait_seconds = error.delay_seconds
+        except ReadFailed:
+            await self.hold_on()
+            raise
         except WriteFailed as error:
+            if error.has_moved:
+                raise
             if error.status not in _REFUSALS:
+                await self.hold_on()
                 raise
             self.trouble = Trouble(
                 Reason.APPLY_REFUSED,
                 f"the API server refused the {error.kind} {error.name}: {error.message}",
             )
+        await self.hold_on()
+
+    async def _carry_out(self) -> None:
+        spec = self.spec = self._read()
+        held.require(spec, self.settings.admission)
+        planned = self.plan = await self._plan(spec)
+        decision = self.decision = await self._decide(spec, planned)
+        await self._write(spec, planned, decision)
+
+    def _read(self) -> LLMDeploymentSpec:
+        held.require_readable(self.snapshot.document)
+        return llmdeployment.parse(self.snapshot.document).spec
+
+    async def hold_on(self) -> None:
+        """Do what needs no plan: go on with the rollout, and tell gates what holds now.
+
+        Raises:
+            WriteFailed: The resource or its rollout is not as it was read.
+        """
+        try:
+            spec = self.spec = self.spec or self._read()
+        except (Invalid, Refused):
+            return
+        if self.turn is None:
+            turn = self.turn = await holding.take_turn(
+                self.snapshot, spec, self.cluster, self.evidences, self.clock, self.memory
+            )
+            if turn is not None:
+                self.snapshot = replace(self.snapshot, document=turn.document)
+        self.gates_are_told = await holding.tell_gates(
+            self.snapshot, spec, self.turn, self.cluster, self.memory
+        )
+        if not self.gates_are_told:
+            self.wait_seconds = min(self.wait_seconds, _UNTOLD_SECONDS)
 
     async def _plan(self, spec: LLMDeploymentSpec) -> Plan:
         """Plan and check; with what is stored of measurements where a slice is to be made."""
@@ -220,22 +262,12 @@ class Work:
         if not wanted:
             self.memory.unchanging[snapshot.ref] = inputs
             return
-        await self._confirm()
+        await changes.check_resource_is_as_seen(snapshot, self.cluster)
         await changes.check_names_are_free(snapshot, wanted, self.cluster)
         await changes.check_pods_are_as_seen(snapshot, wanted, self.cluster)
         if wanted.makes_pods():
             await references.check(snapshot.ref, spec, self.cluster)
         await changes.write(snapshot, wanted, self.cluster, self.memory)
-
-    async def _confirm(self) -> None:
-        """Ask whether the resource is still as it was read: a cache may be behind."""
-        ref, seen = self.snapshot.ref, self.snapshot.document["metadata"]
-        found = await self.cluster.get(KIND, ref.namespace, ref.name)
-        now = found["metadata"] if found else {}
-        same = all(now.get(key) == seen.get(key) for key in ("uid", "generation"))
-        same = same and canary.told(found) == canary.told(self.snapshot.document)
-        if not same or "deletionTimestamp" in now:
-            raise WriteFailed(409, "it changed since it was read", KIND, ref.name)
 
     async def seen(self) -> Seen:
         """Return what the status is to tell."""
@@ -250,6 +282,7 @@ class Work:
             self.clock,
             self.memory,
         )
+        memory = self.memory
         limit = self.settings.drift_limit_percent
         looked = self.looked = await gates.look(
             self.snapshot, self.spec, self.gates, self.clock, self.memory
@@ -259,12 +292,22 @@ class Work:
             drifts=await self._drifts(),
             drift_limit_percent=limit,
             gates=looked.seen,
-            waiting=self.memory.waiting.get(self.snapshot.ref),
-            rollout=self.turn.told if self.turn else None,
-            loop=overload_telling.loop(
-                self.snapshot, self.spec, self.plan, self.settings.tick, self.memory.overload
+            waiting=memory.waiting.get(self.snapshot.ref),
+            rollout=self._rollout(),
+            loop=(
+                overload_telling.loop(
+                    self.snapshot, self.spec, self.plan, self.settings.tick, memory.overload
+                )
+                if self.gates_are_told
+                else overload_telling.as_before(self.snapshot)
             ),
         )
+
+    def _rollout(self) -> Rollout | None:
+        """Return what is told of the rollout; in trouble only what goes on without other pods."""
+        if self.turn is None or (self.trouble is not None and not self.turn.is_stepwise):
+            return None
+        return self.turn.told
 
     async def _drifts(self) -> tuple[Drift, ...]:
         """Return how far the engines of the plan are off it; nothing is told of them in trouble."""
@@ -284,7 +327,9 @@ class Work:
         """Return how the pass ended."""
         if self.trouble is not None:
             result: Result = "waiting" if self.trouble.waits else "refused"
-            return Outcome(result, self.wait_seconds, self.trouble.message)
+            paced = self.turn.again_seconds if self.turn else None
+            wait = min(self.wait_seconds, paced or self.wait_seconds)
+            return Outcome(result, wait, self.trouble.message)
         assert self.decision is not None
         assert self.looked is not None
         soon = self.looked.again_seconds

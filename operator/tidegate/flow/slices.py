@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tidegate.api.gate_config import Serves
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core import causes, gate_config, landing, names, serves
 from tidegate.core.gate_config import Around
@@ -23,7 +24,7 @@ def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]
     """Return the slices that the plan wants and those that are there."""
     live = {found["metadata"]["name"]: found for found in snapshot.slices}
     pods = _by_slice(snapshot.pods)
-    wanted = {}
+    wanted: dict[str, Slice] = {}
     for entry in plan.slices:
         class_name = entry.node_class.name
         name = names.slice_name(snapshot.ref.name, entry.pool, plan.revision, class_name)
@@ -38,20 +39,24 @@ def find(snapshot: Snapshot, spec: LLMDeploymentSpec, plan: Plan) -> list[Slice]
             pods=pods.get(key, ()),
             nodes=found.by_class[class_name],
         )
-    classes = _by_class(snapshot.nodes)
-    others = [
+    return [*wanted.values(), *(of for of in there(snapshot) if of.name not in wanted)]
+
+
+def there(snapshot: Snapshot) -> list[Slice]:
+    """Return the slices that are there, as one without a plan sees them: with no target."""
+    pods, classes = _by_slice(snapshot.pods), _by_class(snapshot.nodes)
+    return [
         _slice(
-            name,
+            found["metadata"]["name"],
             key,
             gpus=_gpus(found),
             document=found,
             pods=pods.get(key, ()),
             nodes=classes.get(key[2], ()),
         )
-        for name, found in live.items()
-        if name not in wanted and (key := slice_of(found))
+        for found in snapshot.slices
+        if (key := slice_of(found))
     ]
-    return [*wanted.values(), *others]
 
 
 def _by_class(nodes: Sequence[Node]) -> Mapping[str, list[Node]]:
@@ -87,16 +92,24 @@ def around(snapshot: Snapshot, plan: Plan, decision: Decision, shares: Mapping[s
         for found in snapshot.slices
         if found["metadata"]["name"] not in own.union(decision.delete)
     ]
-    told = serves.by_revision((revision_of(one), _annotations(one)) for one in snapshot.slices)
-    ready = Counter(slice_of(pod)[:2] for pod in ready_pods(snapshot.pods))
     _, generation = snapshot.identity
     return Around(
         generation,
         gate_config.of_others(others),
-        dict(ready),
+        ready_counts(snapshot),
         shares=dict(shares),
-        serves=told,
+        serves=serves_of(snapshot),
     )
+
+
+def ready_counts(snapshot: Snapshot) -> dict[tuple[str, str], int]:
+    """Return the number of ready pods by pool and revision."""
+    return dict(Counter(slice_of(pod)[:2] for pod in ready_pods(snapshot.pods)))
+
+
+def serves_of(snapshot: Snapshot) -> dict[str, Serves]:
+    """Return what each revision's slices say that it answers to."""
+    return serves.by_revision((revision_of(one), _annotations(one)) for one in snapshot.slices)
 
 
 def _annotations(found: Document) -> Mapping[str, str]:

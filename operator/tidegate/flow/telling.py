@@ -1,7 +1,6 @@
 """Telling what a pass came to: the status where it differs, and Events for transitions."""
 
-from pydantic import ValidationError
-
+from tidegate.api import stored
 from tidegate.api.conditions import Condition, ConditionType
 from tidegate.api.llmdeployment_status import LLMDeploymentStatus
 from tidegate.api.reasons import Reason
@@ -32,12 +31,9 @@ _TOLD_BY_THE_ROLLOUT = frozenset(
 
 
 def previous(document: Document) -> LLMDeploymentStatus | None:
-    """Return the stored status; None for none, and for one that cannot be read any more."""
-    stored = document.get("status")
-    try:
-        return LLMDeploymentStatus.model_validate(stored) if stored else None
-    except ValidationError:
-        return None
+    """Return the stored status, None for none; of one by another version what can be read."""
+    there = document.get("status")
+    return stored.read_parts(LLMDeploymentStatus, there) if there else None
 
 
 async def tell(
@@ -55,18 +51,19 @@ async def tell(
     told = memory.told.get(ref)
     before, there = previous(document), document.get("status") or {}
     if told is not None and told.version == version:
-        before, there = told.status, told.status.wire()
+        before, there = told.status, told.document
     after = status.make(seen, before, clock.now())
-    if after.wire() == there:
+    wanted = _document(after, there)
+    if wanted == there:
         return
     try:
-        stored = await cluster.set_status(ref, version, after.wire())
+        written = await cluster.set_status(ref, version, wanted)
     except WriteFailed as error:
         if error.status == 404:
             return  # gone meanwhile
         raise
-    if stored["metadata"]["resourceVersion"] == version:
-        memory.told[ref] = Told(version, after)
+    if written["metadata"]["resourceVersion"] == version:
+        memory.told[ref] = Told(version, after, wanted)
     for condition in _transitions(before, after):
         is_expected = condition.reason in _EXPECTED
         await cluster.emit(
@@ -75,6 +72,12 @@ async def tell(
     event = events.between(before.overload if before else None, after.overload)
     if event is not None:
         await cluster.emit(ref, event.kind, event.reason, event.message)
+
+
+def _document(after: LLMDeploymentStatus, there: Document) -> Document:
+    """Return the status as it is written: a rollout that cannot be read stays as it stands."""
+    unread = {"rollout": there["rollout"]} if after.rollout is None and "rollout" in there else {}
+    return {**after.wire(), **unread}
 
 
 def _transitions(before: LLMDeploymentStatus | None, after: LLMDeploymentStatus) -> list[Condition]:

@@ -49,4 +49,12 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "step is judged.",
         "Raise `gpuBudget` or `replicas`, or leave `baseline` out.",
     ),
+    Reason.ROLLOUT_UNREADABLE: Explanation(
+        "`status.rollout` has something that this version of Tidegate cannot read: another version "
+        "wrote it. To go on from anything else could promote a revision that failed, so pods and "
+        "weights stay as they are, and `status.rollout` is kept as it stands.",
+        "Run the version that wrote it, or remove `status.rollout` (`kubectl edit llmd NAME "
+        "--subresource=status`): the rollout then begins anew from the pods that are there. If the "
+        "spec asks for the revision that failed, change the spec first: it has pods, and is taken.",
+    ),
 }

@@ -44,7 +44,7 @@ class Image:
     pull_policy: str = "IfNotPresent"
 
 
-_POD_KINDS = ("gate-config-map", "gate-role", "gate-role-binding", "gate-service")
+_POD_KINDS = ("gate-role", "gate-role-binding", "gate-service")
 _SHARED_KINDS = ("service-account", "network-policy", "pod-disruption-budget")
 
 
@@ -58,16 +58,29 @@ def objects(
     """
     if not spec.gate.enabled:
         return []
-    labels = {
-        names.MANAGED_BY: names.FIELD_MANAGER,
-        **names.gate_labels(config.deployment),
-    }
+    labels = _labels(config)
     values = _values(spec, config, readers, image, labels)
     kinds = (*_SHARED_KINDS, *_POD_KINDS, "gate-deployment")
     documents = [templates.fill(f"{kind}.yaml.j2", values) for kind in kinds]
     for document in documents:
         document["metadata"]["labels"] = dict(labels)
-    return documents
+    return [*documents, config_map(config)]
+
+
+def config_map(config: GateConfig) -> dict[str, Any]:
+    """Return the object that the gates watch, without an owner."""
+    values = {
+        "name": names.gate_name(config.deployment),
+        "namespace": config.namespace,
+        "data": {CONFIG_KEY: gate_config.text(config)},
+    }
+    document = templates.fill("gate-config-map.yaml.j2", values)
+    document["metadata"]["labels"] = _labels(config)
+    return document
+
+
+def _labels(config: GateConfig) -> dict[str, str]:
+    return {names.MANAGED_BY: names.FIELD_MANAGER, **names.gate_labels(config.deployment)}
 
 
 def _values(
@@ -87,7 +100,6 @@ def _values(
         "namespace": config.namespace,
         "selector": names.gate_labels(config.deployment),
         "ingress": network.gate_ingress(readers),
-        "data": {CONFIG_KEY: gate_config.text(config)},
         "service_name": config.gate_service,
         "service_type": gate.service.type,
         "service_port": gate.service.port,
