@@ -30,6 +30,7 @@ class Choice:
         self._pool_of: dict[str, Health] = {}
         self._pools: Sequence[PoolName] = ()
         self._weights: dict[str, int] = {}
+        self._ready: dict[PoolName, set[str]] = {}
         self._complete: dict[str, int] = {}
         self._missing: Why | None = Why.NO_ENDPOINTS
         self._revisions = Weights()
@@ -121,6 +122,10 @@ class Choice:
         """Say what is missing when no revision has ready pods in every pool."""
         return self._missing
 
+    def has_ready(self, pool: PoolName) -> bool:
+        """Tell whether a revision that gets traffic has a ready pod in this pool."""
+        return bool(self._ready.get(pool))
+
     def share(self, ask: Ask, config: GateConfig, wall: float) -> Shift | Why | None:
         """Say whether this request is shifted, or shed (`Why.SHED`); `wall` is since 1970."""
         shed = config.shed if config.shed and is_valid(config.shed.until, wall) else None
@@ -163,7 +168,7 @@ class Choice:
         self._pool_of |= dict.fromkeys(names, health)
 
     def _look_for_missing(self) -> None:
-        has = {
+        self._ready = has = {
             pool: {revision for revision in self._weights if (pool, revision) in self._groups}
             for pool in self._pools
         }

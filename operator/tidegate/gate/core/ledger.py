@@ -98,7 +98,7 @@ class Ledger:
         return (
             book
             for book in self.books.values()
-            if book.is_present and book.pod.pool == pool and not book.pod.terminating
+            if book.pod.pool == pool and book.may_get_more
         )
 
     def largest(self, pool: PoolName) -> Iterable[tuple[BlockRule, int]]:

@@ -71,7 +71,7 @@ class Placement:
     def missing(self) -> Why | None:
         """Say what is missing to serve anything at all."""
         why = self._choice.complete()
-        if why is Why.NO_PREFILL and self.may_skip_prefill:
+        if why and self.may_skip_prefill and self._choice.has_ready("decode"):
             return None
         return why
 

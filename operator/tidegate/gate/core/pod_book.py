@@ -145,6 +145,11 @@ class PodBook:
         return ceil(self.known_peak().blocks) + self.prompt_blocks
 
     @property
+    def may_get_more(self) -> bool:
+        """Whether its endpoint is there and does not say that it is terminating."""
+        return self.is_present and not self.pod.terminating
+
+    @property
     def load(self) -> float:
         """Share of its capacity that is reserved; above 1 where it is over-committed."""
         if self.capacity_blocks:

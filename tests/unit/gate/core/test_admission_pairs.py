@@ -4,6 +4,7 @@ import pytest
 from tests.unit.gate.core import doubles
 
 from tidegate.api.gate_config import Limits, RevisionConfig, SliceConfig, Slo
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.exchange import Outcome, Refusal, Seat, Surface, Usage, Why
 
 
@@ -80,6 +81,49 @@ def test_without_prefill_pods_decode_prefills_for_itself_if_it_may():
     seat = gate.seat(100)
     assert seat.prefill is None
     assert gate.book(seat.pod.name).prefill_backlog_tokens == 100
+
+
+def gate_of(prefill, decode, **settings):
+    """A gate whose pods are these, by their revisions: `{"d0": "r1"}`."""
+    revisions = [RevisionConfig(name=name, weight=50) for name in ("r1", "r2")]
+    settings = doubles.config(pair=True, speed=1e6, revisions=revisions, **settings)
+    gate = doubles.Gate(settings, choice=Choice())
+    pools = {"prefill": prefill, "decode": decode}
+    for pool in ("prefill", "decode"):
+        pods = [doubles.pod(name, pool, revision=r) for name, r in pools[pool].items()]
+        gate.core.endpoints(pool, pods, gate.now)
+    return gate
+
+
+@pytest.mark.parametrize("prefill", [{}, {"p0": "r2"}], ids=["no prefill pod", "one of r2"])
+def test_a_prefill_pod_of_another_revision_takes_nothing_from_the_decode_pod(prefill):
+    seat = gate_of(prefill, {"d0": "r1"}).seat(100)
+
+    assert (seat.pod.name, seat.prefill) == ("d0", None)
+
+
+@pytest.mark.parametrize("decode", [{}, {"d0": "old"}], ids=["none", "one without traffic"])
+def test_no_decode_pod_is_said_to_be_missing_only_where_none_serves(decode):
+    gate = gate_of({"p0": "r2"}, decode)
+
+    assert gate.ask(100)[0].why is Why.NO_DECODE
+
+
+def test_decode_that_may_not_prefill_does_not_serve_beside_another_revisions_prefill():
+    gate = gate_of({"p0": "r2"}, {"d0": "r1"}, decode_may_prefill=False)
+
+    assert gate.ask(100)[0].why is Why.NO_DECODE
+
+
+def test_after_a_failed_prefill_a_decode_pod_that_is_leaving_is_left():
+    gate = pair_gate(pods=2)
+    seat = gate.seat(100)
+    pods = [doubles.pod(name, "decode", terminating=name == seat.pod.name) for name in ("d0", "d1")]
+    gate.core.endpoints("decode", pods, gate.now)
+
+    fresh = gate.core.again(seat, seat.prefill, Outcome.ENGINE_FAILED, gate.now)
+
+    assert not {fresh.pod.name, fresh.prefill.name} & {seat.pod.name, seat.prefill.name}
 
 
 def test_a_failed_prefill_is_tried_on_one_other_pod_and_then_done_by_decode():
