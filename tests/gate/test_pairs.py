@@ -17,6 +17,8 @@ from tests.gate.engine import (
     whole,
 )
 from tests.gate.running import Client, ask, eventually, post, running
+from tests.gate.whole_gate import SLICE
+from tests.gate.whole_gate import gate as whole_gate
 
 from tidegate.gate.exchange import Outcome, Pod
 
@@ -134,6 +136,31 @@ async def test_a_prefill_that_fails_is_made_good_by_another_prefill_pod(
     assert answer.body == token("a") + token("b") + DONE
     assert gate.seats.failures == [(bad.pod, outcome)]
     assert len(d.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("prefills", "decodes", "blamed"),
+    [(hangs, DECODES, "prefill"), (PREFILLS, hangs, "decode")],
+    ids=["prefill hangs", "decode hangs"],
+)
+async def test_pods_that_hang_are_left_out_and_not_the_other_half_of_their_pairs(
+    prefills: Script, decodes: Script, blamed: str
+) -> None:
+    async with (
+        prefill(prefills) as p0,
+        prefill(prefills) as p1,
+        decode(decodes) as d0,
+        decode(decodes) as d1,
+        whole_gate(
+            *(("prefill", p0), ("prefill", p1), ("decode", d0), ("decode", d1)),
+            deadlines={"first_token": "200ms"},
+        ) as gate,
+    ):
+        said = await asyncio.gather(*(ask(gate, post(stream=True)) for _ in range(8)))
+        await gate.settled()
+        ejected = gate.ejected()
+    assert [answer.status for answer in said] == [504] * 8
+    assert {name.split("-")[0] for name in ejected} == {blamed}
 
 
 async def test_without_a_prefill_pod_that_works_the_decode_engine_does_it_alone() -> None:

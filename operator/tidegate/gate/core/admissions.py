@@ -194,7 +194,7 @@ class Admissions:
         if outcome is Outcome.FINISHED:
             self._learn(seat, entry, usage, now)
         else:
-            self._blame(seat.pod, outcome, now)
+            self._blame(entry.works_on_it.pod, outcome, now)
         self._close(entry, now, is_complete=outcome is Outcome.FINISHED)
         self._room.dispatch(now)
 

@@ -291,7 +291,8 @@ class Visit:
             self._client.abort()
         self._seating.leave(now)
         if record.seat is not None:
-            wiring.admissions.ended(record.seat, record.outcome, record.usage, now)
+            outcome = record.outcome if error is None else Outcome.CLIENT_GONE  # no pod's fault
+            wiring.admissions.ended(record.seat, outcome, record.usage, now)
         if record.ask is not None and record.usage is not None:
             wiring.reader.learn(record.ask, record.usage)
         wiring.observer.finished(record.finished(now))

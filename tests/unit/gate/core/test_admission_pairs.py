@@ -126,6 +126,31 @@ def test_after_a_failed_prefill_a_decode_pod_that_is_leaving_is_left():
     assert not {fresh.pod.name, fresh.prefill.name} & {seat.pod.name, seat.prefill.name}
 
 
+@pytest.mark.parametrize("outcome", [Outcome.DEADLINE, Outcome.ENGINE_FAILED, Outcome.UNREACHABLE])
+@pytest.mark.parametrize(("is_prefilled", "blamed"), [(False, "p0"), (True, "d0")])
+def test_the_pod_that_has_the_request_is_blamed_for_its_end(outcome, is_prefilled, blamed):
+    gate = pair_gate(pods=1)
+    seat = gate.seat(100)
+    if is_prefilled:
+        gate.core.prefilled(seat, gate.now)
+    gate.choice.told.clear()
+
+    gate.end(seat, outcome)
+
+    assert gate.choice.told == [("failed", blamed)]
+
+
+def test_a_prefill_pod_that_is_full_is_the_one_that_is_left_alone():
+    gate = pair_gate(pods=2, decode_may_prefill=False)
+    full = gate.seat(100)
+    gate.end(full, Outcome.ENGINE_FULL)
+
+    seats = [gate.seat(100) for _ in range(4)]
+
+    assert full.prefill not in [seat.prefill for seat in seats]
+    assert full.pod in [seat.pod for seat in seats]
+
+
 def test_a_failed_prefill_is_tried_on_one_other_pod_and_then_done_by_decode():
     gate = pair_gate(pods=3)
     seat = gate.seat(100)
