@@ -92,6 +92,7 @@ async def test_the_prompt_goes_to_one_engine_and_the_answer_comes_from_another(
     [
         ("/v1/completions", {"n": 2}),
         ("/v1/completions", {"prompt": ["a", "b"]}),
+        ("/v1/responses", {"input": "a " * 2000}),
         ("/v1/embeddings", {"input": "a"}),
         ("/tokenize", {}),
     ],
@@ -100,12 +101,19 @@ async def test_what_cannot_be_split_goes_to_the_decode_engine_alone(
     path: str, body: dict[str, object]
 ) -> None:
     script = answers(whole(completion()))
-    async with prefill(PREFILLS) as p, decode(script) as d, running(p, d, services=SERVICES) as g:
-        assert (await ask(g, post(path, **body))).status == 200
-        await g.settled()
+    async with (
+        prefill(PREFILLS) as p,
+        decode(script) as d,
+        whole_gate(("prefill", p), ("decode", d)) as gate,
+    ):
+        assert (await ask(gate, post(path, **body))).status == 200
+        await gate.settled()
+        page, _ = gate.admissions.view(0.0, 0.0).pods
     assert p.received == []
     assert "kv_transfer_params" not in d.received[0].json
-    assert g.seats.prefills == 1, "the prefill pod's tokens are given back"
+    assert (gate.told.last.prefill, gate.told.last.pod) == ("", "decode-1")
+    assert (gate.told.prefills, gate.told.transfers) == (0, 0)
+    assert page.prefill_tokens_per_second == SLICE["prefill_tokens_per_second"]
 
 
 PREFILL_FAILS: dict[str, tuple[Script, Outcome]] = {

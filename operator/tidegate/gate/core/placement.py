@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from tidegate.api.gate_config import GateConfig, PoolName
-from tidegate.gate.core import rule
+from tidegate.gate.core import rule, surfaces
 from tidegate.gate.core.choice import Choice
-from tidegate.gate.core.demand import WITHOUT_KV, Demand
+from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
@@ -97,7 +97,7 @@ class Placement:
     ) -> Place | Why | None:
         if not self._is_pair:
             return self._alone("unified", demand, revision, now, barred)
-        if demand.ask.surface in WITHOUT_KV or not demand.expected_tokens:
+        if not surfaces.can_split(demand.ask):
             return self._alone("decode", demand, revision, now, barred)
         return self._both(demand, revision, now, barred)
 

@@ -52,11 +52,43 @@ def test_a_pair_is_of_one_revision():
         assert seat.pod.revision == seat.prefill.revision
 
 
-@pytest.mark.parametrize("surface", [Surface.TOKENIZE, Surface.EMBEDDINGS])
-def test_what_makes_no_answer_takes_one_step(surface):
-    seat = pair_gate().seat(100, 0, surface=surface)
+IN_ONE_STEP = {
+    "tokenize": {"surface": Surface.TOKENIZE, "limit": 0},
+    "embeddings": {"surface": Surface.EMBEDDINGS, "limit": 0},
+    "responses": {"surface": Surface.RESPONSES},
+    "several answers": {"samples": 2},
+    "several prompts": {"surface": Surface.COMPLETIONS, "samples": 3},
+}
+
+
+@pytest.mark.parametrize("asked", IN_ONE_STEP.values(), ids=IN_ONE_STEP)
+def test_what_cannot_be_split_is_the_decode_pods_alone(asked):
+    seat = pair_gate().seat(100, **asked)
     assert seat.prefill is None
     assert seat.pod.pool == "decode"
+
+
+def test_what_cannot_be_split_tells_nothing_of_the_prefill_pods():
+    gate = pair_gate(pods=1, speed=5000.0)
+    for _ in range(10):
+        seat = gate.seat(1000, 16, surface=Surface.RESPONSES)
+        gate.now += 0.2
+        gate.core.first_token(seat, gate.now)
+        gate.end(seat, Outcome.FINISHED, Usage(1000, 16))
+
+    assert gate.book("p0").prefill_tokens_per_second == 5000.0
+    assert ("succeeded", "p0") not in gate.choice.told
+    assert gate.book("d0").prefill_tokens_per_second == pytest.approx(5000.0)
+
+
+def test_what_cannot_be_split_is_seated_only_where_decode_prefills_it_in_time():
+    slo = Slo(time_to_first_token="1s")
+    gate = pair_gate(pods=1, speed=1000.0, slo=slo, limits=Limits(max_queue=0))
+    alone = gate.seat(400, 16, surface=Surface.RESPONSES)
+
+    assert gate.ask(700, 16, surface=Surface.RESPONSES)[0].why is Why.TTFT_SLO
+    gate.core.first_token(alone, gate.now)
+    gate.seat(700, 16, surface=Surface.RESPONSES)
 
 
 @pytest.mark.parametrize(
