@@ -9,7 +9,7 @@ from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
-from tidegate.gate.exchange import Why
+from tidegate.gate.exchange import Ask, Why
 from tidegate.gate.values import value_class
 
 NOBODY: frozenset[str] = frozenset()
@@ -48,6 +48,11 @@ class Placement:
         if answer_pool == prompt_pool:
             return answer, answer
         return answer, list(self._ledger.pool(prompt_pool)) or answer
+
+    def books_for(self, ask: Ask) -> tuple[list[PodBook], list[PodBook]]:
+        """Return the books of the pods that answer a request, and of those that prefill it."""
+        answer, prompt = self.books()
+        return (answer, prompt) if surfaces.can_split(ask) else (answer, answer)
 
     def roomiest(self, barred: Collection[str], now: float) -> str | None:
         """Return the pod with the most blocks to spare for an answer; None without a pod."""

@@ -35,6 +35,20 @@ def test_time_is_the_prefill_pools_and_room_the_decode_pools():
     assert gate.ask(700, 16)[0].why is Why.KV_BUDGET  # decode holds 1,132 tokens of 1,600
 
 
+@pytest.mark.parametrize(
+    ("surface", "is_told_at_once"), [(Surface.RESPONSES, True), (Surface.CHAT, False)]
+)
+def test_who_waits_for_decode_to_prefill_is_told_at_once_that_it_would_be_late(
+    surface, is_told_at_once
+):
+    slo = Slo(time_to_first_token="1s")
+    gate = pair_gate(pods=1, speed=1000.0, slo=slo)
+    gate.seat(800, 16, surface=Surface.RESPONSES)
+    gate.seat(550, 16)
+
+    assert bool(gate.ask(300, 16, surface=surface)) is is_told_at_once
+
+
 def test_a_pair_is_of_one_revision():
     first = doubles.config(pair=True).slices
     second = [
