@@ -60,7 +60,7 @@ class Admissions:
         self._queue = Queue()
         self._turnaway = Turnaway(self._placement, self._queue, jitter)
         self._screening = Screening(
-            choice, self._placement, self._ledger, self._shares, self._turnaway
+            choice, self._placement, self._ledger, self._shares, self._queue, self._turnaway
         )
         self._room = WaitingRoom(
             self._queue,

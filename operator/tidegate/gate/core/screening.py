@@ -7,6 +7,7 @@ from tidegate.gate.core.demand import WITHOUT_KV, Demand
 from tidegate.gate.core.fair_share import FairShare
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.placement import Placement
+from tidegate.gate.core.queue import Queue
 from tidegate.gate.core.turnaway import Turnaway
 from tidegate.gate.exchange import Refusal, Shift, Why
 
@@ -20,12 +21,14 @@ class Screening:
         placement: Placement,
         ledger: Ledger,
         shares: FairShare,
+        queue: Queue,
         turnaway: Turnaway,
     ) -> None:
         self._choice = choice
         self._placement = placement
         self._ledger = ledger
         self._shares = shares
+        self._queue = queue
         self._turnaway = turnaway
 
     def screen(
@@ -62,13 +65,17 @@ class Screening:
     def _over_limit(
         self, demand: Demand, config: GateConfig, gates: int, now: float
     ) -> Refusal | None:
-        """Refuse a tenant that holds its limit; one that holds nothing may always have one."""
+        """Refuse a tenant beyond its limit; one that has nothing here may always have one request.
+
+        What waits counts as held: so that nobody waits who could not be seated.
+        """
         caller = demand.ask.caller
         limit = caller.tokens_in_flight or config.limits.tenant_tokens_in_flight
         if limit is None:
             return None
         held = self._shares.of(caller.tenant).tokens_in_flight
+        held += self._queue.tokens_of(caller.tenant)
         if not held or held + demand.cost_tokens <= limit / gates:
             return None
-        detail = f"They hold {held} of {limit // gates} tokens in this gate."
+        detail = f"They hold, or wait for, {held} of {limit // gates} tokens in this gate."
         return self._turnaway.contended(demand, Why.TENANT_SHARE, now, detail)
