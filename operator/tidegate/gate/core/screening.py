@@ -47,20 +47,26 @@ class Screening:
         return self._too_long(demand) or self._over_limit(demand, config, gates, now)
 
     def _too_long(self, demand: Demand) -> Refusal | None:
-        """Refuse what no empty pod could hold: the prompt, and one token of each answer."""
+        """Refuse what no empty pod could hold: a prompt, and one token of each of its answers.
+
+        An engine runs several prompts one after another where it has no room for all at once.
+        """
         ask = demand.ask
         if ask.surface in WITHOUT_KV:
             return None
+        tokens = ask.prompt_tokens if ask.fewest_tokens is None else ask.fewest_tokens
+        samples = ask.samples // ask.prompts
         largest: tuple[int, int] | None = None
         for blocks, room in self._ledger.largest(self._placement.pools[0]):
-            needed = blocks.of_request(demand.prompt_tokens, 1, ask.samples)
+            needed = blocks.of_request(tokens, 1, samples)
             if needed <= room:
                 return None
             if largest is None or room > largest[1]:
                 largest = (needed, room)
         if largest is None:
             return None
-        return denials.too_long(demand.prompt_tokens, ask.samples, *largest)
+        is_exact = tokens == ask.prompt_tokens
+        return denials.too_long(tokens, samples, *largest, is_exact=is_exact)
 
     def _over_limit(
         self, demand: Demand, config: GateConfig, gates: int, now: float
