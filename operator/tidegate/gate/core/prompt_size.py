@@ -1,4 +1,4 @@
-"""How large a request's prompts are, and what its true size will teach."""
+"""How large a request's prompts are, and what their true size will teach."""
 
 from tidegate.gate.core import bounds, scripts
 from tidegate.gate.core.content import Content, Part
@@ -40,7 +40,7 @@ def of(document: Document, content: Content, counts: Counts) -> PromptSize:
 
     def tokens_of(part: Part) -> int:
         tokens = part.token_ids
-        if not is_exact and (part.characters or not tokens):
+        if not is_exact and (part.characters or part.messages or not tokens):
             tokens += counts.estimate(part.characters, script, part.messages, part.images)
         return min(tokens, cut_at) if cut_at > 0 else tokens
 

@@ -369,6 +369,15 @@ def test_each_of_several_prompts_is_cut_by_itself():
     assert asked(document, COMPLETIONS).prompt_tokens == 30 + 20 + 30
 
 
+def test_what_a_model_sees_counts_beside_token_ids_too():
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    alone = asked({"input": [image]}, EMBEDDINGS, reader(max_model_len=8192))
+
+    both = asked({"input": [[5] * 100, [image]]}, EMBEDDINGS, reader(max_model_len=8192))
+
+    assert both.prompt_tokens == 100 + alone.prompt_tokens
+
+
 def test_an_estimate_is_trusted_by_half():
     exact = asked({"prompt": IDS}, COMPLETIONS)
     estimated = asked({"prompt": TEXT}, COMPLETIONS)
