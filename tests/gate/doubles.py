@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidegate.api.gate_config import GateConfig, PoolName
+from tidegate.gate.core import surfaces
 from tidegate.gate.exchange import (
     Ask,
     Decided,
@@ -77,7 +78,8 @@ class Seats:
 
     def _seat(self, ask: Ask, now: float, but: Sequence[str] = ()) -> Seat:
         pod = next(pod for pod in self.pods if pod.name not in but)
-        prefill = next((pod for pod in self.prefill if pod.name not in but), None)
+        prefills = self.prefill if surfaces.can_split(ask) else []
+        prefill = next((pod for pod in prefills if pod.name not in but), None)
         seat = Seat(ask, pod, prefill, now, now, book=tuple(but))
         self.open.append(seat)
         self.given += 1

@@ -17,6 +17,8 @@ from tests.gate.engine import (
     whole,
 )
 from tests.gate.running import Client, ask, eventually, post, running
+from tests.gate.whole_gate import SLICE
+from tests.gate.whole_gate import gate as whole_gate
 
 from tidegate.gate.exchange import Outcome, Pod
 
@@ -90,6 +92,7 @@ async def test_the_prompt_goes_to_one_engine_and_the_answer_comes_from_another(
     [
         ("/v1/completions", {"n": 2}),
         ("/v1/completions", {"prompt": ["a", "b"]}),
+        ("/v1/responses", {"input": "a " * 2000}),
         ("/v1/embeddings", {"input": "a"}),
         ("/tokenize", {}),
     ],
@@ -98,12 +101,19 @@ async def test_what_cannot_be_split_goes_to_the_decode_engine_alone(
     path: str, body: dict[str, object]
 ) -> None:
     script = answers(whole(completion()))
-    async with prefill(PREFILLS) as p, decode(script) as d, running(p, d, services=SERVICES) as g:
-        assert (await ask(g, post(path, **body))).status == 200
-        await g.settled()
+    async with (
+        prefill(PREFILLS) as p,
+        decode(script) as d,
+        whole_gate(("prefill", p), ("decode", d)) as gate,
+    ):
+        assert (await ask(gate, post(path, **body))).status == 200
+        await gate.settled()
+        page, _ = gate.admissions.view(0.0, 0.0).pods
     assert p.received == []
     assert "kv_transfer_params" not in d.received[0].json
-    assert g.seats.prefills == 1, "the prefill pod's tokens are given back"
+    assert (gate.told.last.prefill, gate.told.last.pod) == ("", "decode-1")
+    assert (gate.told.prefills, gate.told.transfers) == (0, 0)
+    assert page.prefill_tokens_per_second == SLICE["prefill_tokens_per_second"]
 
 
 PREFILL_FAILS: dict[str, tuple[Script, Outcome]] = {
@@ -134,6 +144,31 @@ async def test_a_prefill_that_fails_is_made_good_by_another_prefill_pod(
     assert answer.body == token("a") + token("b") + DONE
     assert gate.seats.failures == [(bad.pod, outcome)]
     assert len(d.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("prefills", "decodes", "blamed"),
+    [(hangs, DECODES, "prefill"), (PREFILLS, hangs, "decode")],
+    ids=["prefill hangs", "decode hangs"],
+)
+async def test_pods_that_hang_are_left_out_and_not_the_other_half_of_their_pairs(
+    prefills: Script, decodes: Script, blamed: str
+) -> None:
+    async with (
+        prefill(prefills) as p0,
+        prefill(prefills) as p1,
+        decode(decodes) as d0,
+        decode(decodes) as d1,
+        whole_gate(
+            *(("prefill", p0), ("prefill", p1), ("decode", d0), ("decode", d1)),
+            deadlines={"first_token": "200ms"},
+        ) as gate,
+    ):
+        said = await asyncio.gather(*(ask(gate, post(stream=True)) for _ in range(8)))
+        await gate.settled()
+        ejected = gate.ejected()
+    assert [answer.status for answer in said] == [504] * 8
+    assert {name.split("-")[0] for name in ejected} == {blamed}
 
 
 async def test_without_a_prefill_pod_that_works_the_decode_engine_does_it_alone() -> None:

@@ -12,7 +12,7 @@ import pytest
 from e2e.double.process import Double, free_port
 from e2e.engine import metrics, pair
 from tests.gate.running import Answer, Client, ask, post
-from tests.gate.whole_gate import FLAGS, Gate, gate
+from tests.gate.whole_gate import FLAGS, SLICE, Gate, gate
 
 from tidegate.gate.exchange import Outcome, Pod
 from tidegate.gate.wire import exact_count
@@ -189,6 +189,22 @@ async def test_a_very_long_prompt_is_counted_by_the_engine_before_room_is_kept(
     for told in g.told.finished_requests:
         assert told.usage is not None
         assert told.prompt_tokens == told.usage.prompt_tokens
+
+
+async def test_what_the_engine_counted_is_certain(
+    doubles: tuple[Double, Double], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimate would be told what it has at least."""
+    monkeypatch.setattr(exact_count, "LONG_PROMPT_TOKENS", 100)
+    small = [{**SLICE, "name": "tiny-unified", "pool": "unified", "kv_blocks": 1}]
+    async with gate(("unified", doubles[0])) as g, gate(("unified", doubles[0]), slices=small) as s:
+        served = await ask(g, post(prompt=LONG))
+        refused = await ask(s, post(prompt=LONG))
+        await g.settled()
+        await s.settled()
+    tokens = served.json["usage"]["prompt_tokens"]
+    assert refused.status == 400
+    assert f"A prompt of {tokens} tokens takes" in refused.json["error"]["message"]
 
 
 @pytest.mark.parametrize("limit", ["COUNT_SECONDS", "MOST_AT_ONCE"])

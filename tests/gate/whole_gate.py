@@ -1,4 +1,4 @@
-"""A whole gate, core and wire, in this process, in front of doubles of vLLM."""
+"""A whole gate, core and wire, in this process, in front of engines of any kind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.double.process import Double
 from tests.gate.doubles import Told
-from tests.gate.running import config, eventually
+from tests.gate.running import HasPort, config, eventually
 
 from tidegate.api.gate_config import PoolName
 from tidegate.gate.core.admissions import Admissions
@@ -47,6 +46,10 @@ class Gate:
     admissions: Admissions
     told: Told
 
+    def ejected(self) -> set[str]:
+        view = self.admissions.view(asyncio.get_running_loop().time(), time.time())
+        return {page.pod.name for page in view.pods if page.ejected}
+
     def reserved_blocks(self) -> int:
         return sum(p.reserved_blocks for p in self.admissions.view(0.0, 0.0).pods)
 
@@ -57,9 +60,9 @@ class Gate:
 
 @asynccontextmanager
 async def gate(
-    *engines: tuple[PoolName, Double], peers: Mapping[str, Gate] | None = None, **changes: Any
+    *engines: tuple[PoolName, HasPort], peers: Mapping[str, Gate] | None = None, **changes: Any
 ) -> AsyncIterator[Gate]:
-    """Run a gate in front of doubles; at its end the ledger must be empty.
+    """Run a gate in front of engines; at its end the ledger must be empty.
 
     `peers` are the gates of other deployments, looked up at each shift.
     """

@@ -48,7 +48,8 @@ def weighted(
     first = config.revisions[0].name
     revisions = gate_config.weights(first, config.slices, serving, shares)
     stored_of = {each.name: each.serves for each in config.revisions if each.serves}
-    whole = {"models": config.models, "max_model_len": config.max_model_len}
-    asked = Serves.model_construct(**whole)  # names of several revisions may be more than one has
+    asked = Serves.model_construct(  # unchecked: several revisions have more names than one may
+        models=config.models, max_model_len=config.max_model_len
+    )
     told = serves.tell(revisions, first, {**stored_of, **of}, asked)
     return GateConfig.model_validate({**config.wire(), **told})

@@ -104,8 +104,10 @@ class Ask:
     """A request, read and cleaned.
 
     `body` is what the engine is to get, empty where the path has none. `prompt_tokens` is exact
-    for token ids (`characters` is then 0) and an estimate for text. `output_limit` is the most
-    tokens that each of `samples` answers may have. `prefix` is equal for requests that begin
+    for token ids (`characters` is then 0) and an estimate for text; it is the sum of all `prompts`,
+    and `fewest_tokens` is what the longest of them has at least (None: one, of `prompt_tokens`).
+    `output_limit` is the most tokens that each of `samples` answers, those to all prompts, may
+    have. `prefix` is equal for requests that begin
     alike, longest part first not needed; empty where nothing is to be gained. `headers` are those
     that go on to the engine. `shifted` says that another gate sent it: it is not shifted again.
     `messages` and `images` are what beside text makes a prompt's tokens. `serial` is
@@ -123,6 +125,8 @@ class Ask:
     prompt_tokens: int
     output_limit: int
     samples: int = 1
+    prompts: int = 1
+    fewest_tokens: int | None = None
     streams: bool = False
     wants_usage: bool = False
     characters: int = 0

@@ -60,7 +60,7 @@ class Admissions:
         self._queue = Queue()
         self._turnaway = Turnaway(self._placement, self._queue, jitter)
         self._screening = Screening(
-            choice, self._placement, self._ledger, self._shares, self._turnaway
+            choice, self._placement, self._ledger, self._shares, self._queue, self._turnaway
         )
         self._room = WaitingRoom(
             self._queue,
@@ -194,7 +194,7 @@ class Admissions:
         if outcome is Outcome.FINISHED:
             self._learn(seat, entry, usage, now)
         else:
-            self._blame(seat.pod, outcome, now)
+            self._blame(entry.works_on_it.pod, outcome, now)
         self._close(entry, now, is_complete=outcome is Outcome.FINISHED)
         self._room.dispatch(now)
 

@@ -27,11 +27,16 @@ class BlockRule:
             for block, cap, extra in self._groups
         )
 
-    def of_request(self, prompt_tokens: int, output_tokens: int, samples: int) -> int:
-        """Return the blocks of `samples` answers to one prompt.
+    def of_request(
+        self, prompt_tokens: int, output_tokens: int, samples: int, prompts: int = 1
+    ) -> int:
+        """Return the blocks of `samples` answers to so many prompts, taken as equally long.
 
-        The answers share the prompt's blocks; each further one has its own output.
+        The answers to one share its blocks; each further one has its own output.
         """
+        if prompts > 1:
+            each = -(-prompt_tokens // prompts)
+            return prompts * self.of_request(each, output_tokens, samples // prompts)
         blocks = self.of(prompt_tokens + output_tokens)
         if samples > 1:
             blocks += (samples - 1) * self.of(output_tokens)

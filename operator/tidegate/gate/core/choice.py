@@ -141,6 +141,11 @@ class Choice:
             {pool: has.intersection(able) for pool, has in self._present.items()}
         )
 
+    def has_ready(self, pool: PoolName, ask: Ask | None = None) -> bool:
+        """Tell whether a revision that gets traffic, or this request, has a ready pod here."""
+        has = self._present.get(pool, set())
+        return bool(has if ask is None else has.intersection(self._offers.able(ask)))
+
     def share(self, ask: Ask, config: GateConfig, wall: float) -> Shift | Why | None:
         """Say whether this request is shifted, or shed (`Why.SHED`); `wall` is since 1970."""
         shed = config.shed if config.shed and is_valid(config.shed.until, wall) else None

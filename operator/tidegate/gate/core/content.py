@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,16 +22,33 @@ _USUAL_FIELDS = 2
 _UNSPOKEN = frozenset({"type", "id", "call_id", "status", "role", "image_url", "file_data", "url"})
 
 
+class Part(NamedTuple):
+    """What one of several prompts has."""
+
+    characters: int = 0
+    token_ids: int = 0
+    messages: int = 0
+    images: int = 0
+
+
 @dataclass(slots=True)
 class Content:
-    """A prompt's parts. `token_ids` counts those of all prompts, `beginning` spells the first."""
+    """The parts of all prompts together. `beginning` spells the first of token ids.
+
+    `parts` tells what each of several prompts has; it is empty where there is one.
+    """
 
     texts: list[str] = field(default_factory=list)
     token_ids: int = 0
     messages: int = 0
     images: int = 0
-    prompts: int = 1
     beginning: bytes = b""
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def prompts(self) -> int:
+        """The number of prompts."""
+        return len(self.parts) or 1
 
 
 def of(document: Document, surface: Surface, most_prompts: int) -> Content:
@@ -127,29 +144,32 @@ def _add_prompts(document: Document, field: str, most: int, content: Content) ->
     if type(asked) is str or type(asked[0]) is int or type(asked[0]) is dict:
         _add_prompt(asked, field, content)
         return
-    content.prompts = len(asked)
-    if content.prompts > most:
+    if len(asked) > most:
         raise faults.bad_request(
-            f"{field} may hold at most {most} prompts, not {content.prompts}.", field
+            f"{field} may hold at most {most} prompts, not {len(asked)}.", field
         )
     for prompt in asked:
-        _add_prompt(prompt, field, content)
+        content.parts.append(_add_prompt(prompt, field, content))
 
 
-def _add_prompt(prompt: Any, field: str, content: Content) -> None:
+def _add_prompt(prompt: Any, field: str, content: Content) -> Part:
     """Add a prompt: text, token ids, or messages, which vLLM embeds, too."""
     if type(prompt) is str:
         content.texts.append(prompt)
-    elif type(prompt) is not list:
+        return Part(len(prompt))
+    if type(prompt) is not list:
         raise faults.bad_request(f"{field} must hold texts or lists of token ids.", field)
-    elif prompt and type(prompt[0]) is dict:
+    if prompt and type(prompt[0]) is dict:
+        texts, messages, images = len(content.texts), content.messages, content.images
         for message in prompt:
             if type(message) is dict:
                 _add_message(message, content)
-    else:
-        content.token_ids += len(prompt)
-        if not content.beginning:
-            content.beginning = orjson.dumps(prompt[:_LEADING_IDS])
+        characters = sum(map(len, content.texts[texts:]))
+        return Part(characters, 0, content.messages - messages, content.images - images)
+    content.token_ids += len(prompt)
+    if not content.beginning:
+        content.beginning = orjson.dumps(prompt[:_LEADING_IDS])
+    return Part(0, len(prompt))
 
 
 def _texts(value: Any) -> Iterator[str]:

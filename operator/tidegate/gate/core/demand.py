@@ -33,6 +33,7 @@ class Demand:
         "is_over",
         "needed",
         "needed_by",
+        "needed_of",
         "number",
         "overtaken_tokens",
         "prompt_tokens",
@@ -56,8 +57,9 @@ class Demand:
         self.spare_output_tokens = 0
         """What it must leave room for beside its own: a request of those who are worse off."""
         self.needed: tuple[int, Growing] | None = None
-        """Blocks at its end, and how it grows there, by the block rule `needed_by`."""
+        """Blocks at its end, and how it grows there, by a rule and of so many blocks in all."""
         self.needed_by: BlockRule | None = None
+        self.needed_of = 0
         self.groups: tuple[Group, ...] = ()
         """Those whose served share it counts in."""
         self.number = 0

@@ -47,13 +47,16 @@ def unavailable(why: Why, retry_after_seconds: int) -> Refusal:
     )
 
 
-def too_long(prompt_tokens: int, samples: int, blocks: int, largest_blocks: int) -> Refusal:
+def too_long(
+    prompt_tokens: int, samples: int, blocks: int, largest_blocks: int, *, is_exact: bool
+) -> Refusal:
     """Say that it never fits: 400."""
+    least = "" if is_exact else "at least "
     answers = f" and {samples} answers" if samples > 1 else ""
     return Refusal(
         400,
         Why.TOO_LONG,
-        f"A prompt of {prompt_tokens} tokens{answers} takes {blocks} blocks of KV cache; "
+        f"A prompt of {least}{prompt_tokens} tokens{answers} takes {blocks} blocks of KV cache; "
         f"an empty engine has {largest_blocks}. Shorten the prompt.",
         param="prompt",
     )

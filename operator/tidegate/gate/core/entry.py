@@ -49,3 +49,8 @@ class Entry:
         self.is_open = True
         self.failed: frozenset[str] = frozenset()
         """Pods that failed this request before."""
+
+    @property
+    def works_on_it(self) -> PodBook:
+        """The pod that has the request now: of a pair the prefill pod, until it has returned."""
+        return self.prefill or self.pod

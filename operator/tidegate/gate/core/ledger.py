@@ -95,11 +95,7 @@ class Ledger:
 
     def pool(self, pool: PoolName) -> Iterable[PodBook]:
         """The books of a pool's pods that may get more."""
-        return (
-            book
-            for book in self.books.values()
-            if book.is_present and book.pod.pool == pool and not book.pod.terminating
-        )
+        return (book for book in self.books.values() if book.pod.pool == pool and book.may_get_more)
 
     def largest(self, pool: PoolName) -> Iterable[tuple[BlockRule, int]]:
         """The block rules and sizes of the empty pods that there are or may be in a pool."""
@@ -125,8 +121,7 @@ class Ledger:
         pod.waiting_sequences += samples
         pod.visits += 1
         if prefill is not None:
-            if prefill.blocks is not None:
-                entry.prefill_blocks = prefill.blocks.of(demand.prompt_tokens)
+            entry.prefill_blocks = prefill.blocks_of_prompt(demand)
             prefill.reserved_blocks += entry.prefill_blocks
             prefill.prompt_blocks += entry.prefill_blocks
             prefill.reserved_tokens += demand.prompt_tokens

@@ -64,4 +64,4 @@ class Lengths:
 
 
 def _kind(ask: Ask) -> int:
-    return min(ask.prompt_tokens.bit_length() >> 1, KINDS)
+    return min((ask.prompt_tokens // ask.prompts).bit_length() >> 1, KINDS)

@@ -76,7 +76,9 @@ class Offers:
         known = self._by_model.get(ask.model) if ask.names_model else self._all
         if known is None:
             return _NOBODY
-        needed = ask.prompt_tokens + ask.least_output
+        several = ask.prompts > 1 and ask.fewest_tokens is not None
+        longest = ask.fewest_tokens if several else ask.prompt_tokens
+        needed = (longest or 0) + ask.least_output
         return known.all if needed <= known.shortest else known.taking(needed)
 
 

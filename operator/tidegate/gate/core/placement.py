@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from tidegate.api.gate_config import GateConfig, PoolName
-from tidegate.gate.core import rule
+from tidegate.gate.core import rule, surfaces
 from tidegate.gate.core.choice import Choice
-from tidegate.gate.core.demand import WITHOUT_KV, Demand
+from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
@@ -49,6 +49,11 @@ class Placement:
             return answer, answer
         return answer, list(self._ledger.pool(prompt_pool)) or answer
 
+    def books_for(self, ask: Ask) -> tuple[list[PodBook], list[PodBook]]:
+        """Return the books of the pods that answer a request, and of those that prefill it."""
+        answer, prompt = self.books()
+        return (answer, prompt) if surfaces.can_split(ask) else (answer, answer)
+
     def roomiest(self, barred: Collection[str], now: float) -> str | None:
         """Return the pod with the most blocks to spare for an answer; None without a pod."""
         rooms = (
@@ -71,7 +76,7 @@ class Placement:
     def missing(self, ask: Ask | None = None) -> Why | None:
         """Say what is missing to serve anything at all, or this request."""
         why = self._choice.complete(ask)
-        if why is Why.NO_PREFILL and self.may_skip_prefill:
+        if why and self.may_skip_prefill and self._choice.has_ready("decode", ask):
             return None
         return why
 
@@ -98,7 +103,7 @@ class Placement:
     ) -> Place | Why | None:
         if not self._is_pair:
             return self._alone("unified", demand, revision, now, barred)
-        if demand.ask.surface in WITHOUT_KV or not demand.expected_tokens:
+        if not surfaces.can_split(demand.ask):
             return self._alone("decode", demand, revision, now, barred)
         return self._both(demand, revision, now, barred)
 

@@ -102,11 +102,23 @@ class PodBook:
         self.sequences_limit = max(1, part.max_num_seqs // share.gates)
 
     def blocks_of(self, demand: Demand, output_tokens: int) -> int:
-        """Return the blocks of a request whose answers have so many tokens; 0 if unknown."""
+        """Return the blocks of a request whose answers have so many tokens; 0 if unknown.
+
+        They are never more than there are: beyond that the engine has its prompts take turns, or
+        the estimate is too high.
+        """
         if self.blocks is None:
             return 0
-        samples = demand.ask.samples
-        return self.blocks.of_request(demand.prompt_tokens, output_tokens, samples)
+        ask = demand.ask
+        tokens = demand.prompt_tokens
+        blocks = self.blocks.of_request(tokens, output_tokens, ask.samples, ask.prompts)
+        return min(blocks, self.physical_blocks)
+
+    def blocks_of_prompt(self, demand: Demand) -> int:
+        """Return the blocks of a request that it prefills for another pod; 0 if unknown."""
+        if self.blocks is None:
+            return 0
+        return min(self.blocks.of(demand.prompt_tokens), self.physical_blocks)
 
     def growing(self, demand: Demand, made_tokens: int, output_tokens: int) -> Growing:
         """Return how a request grows from what each of its answers has to what it will have."""
@@ -124,10 +136,16 @@ class PodBook:
     def needed(self, demand: Demand) -> tuple[int, Growing]:
         """Return the blocks of a fresh request at its end, and how it grows there.
 
-        Pods of a slice share their rule, so this is worked out once for all of them.
+        Pods of a slice share their rule and size, so this is worked out once for all of them.
         """
-        if demand.needed is None or demand.needed_by is not self.blocks:
+        physical = self.physical_blocks
+        if (
+            demand.needed is None
+            or demand.needed_by is not self.blocks
+            or demand.needed_of != physical
+        ):
             demand.needed_by = self.blocks
+            demand.needed_of = physical
             output = demand.expected_tokens
             at_end = self.blocks_of(demand, output)
             demand.needed = (at_end, self._growing_to(at_end, demand, 0, output))
@@ -143,6 +161,11 @@ class PodBook:
     def peak_blocks(self) -> int:
         """The most blocks that its requests, and prompts of a pair, will hold at once."""
         return ceil(self.known_peak().blocks) + self.prompt_blocks
+
+    @property
+    def may_get_more(self) -> bool:
+        """Whether its endpoint is there and does not say that it is terminating."""
+        return self.is_present and not self.pod.terminating
 
     @property
     def load(self) -> float:

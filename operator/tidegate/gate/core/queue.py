@@ -8,6 +8,7 @@ from tidegate.gate.core.demand import Demand
 
 SLACK = 64
 """Entries that are over may lie in a heap up to so many beside as many as wait."""
+_NOTHING = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,10 @@ class Queue:
             prompt_tokens += whole[2]
         return Ahead(requests, tokens, prompt_tokens)
 
+    def tokens_of(self, tenant: str) -> int:
+        """Return what a tenant's waiting requests, of all classes, are to hold."""
+        return sum(group.tenants.get(tenant, _NOTHING)[1] for group in self._classes.values())
+
     def by_priority(self) -> dict[int, int]:
         """Return how many wait, by class."""
         return {p: len(group.waiting) for p, group in self._classes.items() if group.waiting}
@@ -149,7 +154,7 @@ class Queue:
 
 
 def _fair_part(group: _Class, tenant: str, whole: tuple[int, int, int]) -> tuple[int, int, int]:
-    own = group.tenants.get(tenant, [0, 0, 0])
+    own = group.tenants.get(tenant, _NOTHING)
     others = len(group.tenants) - (1 if own[0] else 0)
     average = [amount // whole[0] for amount in whole]
     parts = (

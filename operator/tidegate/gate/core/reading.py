@@ -95,6 +95,8 @@ class Reading:
             prompt_tokens=size.tokens,
             output_limit=room.output_limit(size, wanted, surface, max_model_len),
             samples=told.prompts * wanted.samples,
+            prompts=told.prompts,
+            fewest_tokens=room.fewest(size),
             streams=streams,
             wants_usage=wants_usage,
             characters=size.characters,

@@ -71,7 +71,7 @@ def holds_prompt(book: PodBook, demand: Demand) -> Why | None:
     """Test the prefill pod of a pair: blocks of the prompt, sequences."""
     if book.blocks is None:
         return Why.KV_BUDGET
-    if book.reserved_blocks + book.blocks.of(demand.prompt_tokens) > book.capacity_blocks:
+    if book.reserved_blocks + book.blocks_of_prompt(demand) > book.capacity_blocks:
         return Why.KV_BUDGET
     if book.sequences >= book.sequences_limit:
         return Why.MAX_SEQS

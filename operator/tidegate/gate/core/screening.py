@@ -7,6 +7,7 @@ from tidegate.gate.core.demand import WITHOUT_KV, Demand
 from tidegate.gate.core.fair_share import FairShare
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.placement import Placement
+from tidegate.gate.core.queue import Queue
 from tidegate.gate.core.turnaway import Turnaway
 from tidegate.gate.exchange import Refusal, Shift, Why
 
@@ -20,12 +21,14 @@ class Screening:
         placement: Placement,
         ledger: Ledger,
         shares: FairShare,
+        queue: Queue,
         turnaway: Turnaway,
     ) -> None:
         self._choice = choice
         self._placement = placement
         self._ledger = ledger
         self._shares = shares
+        self._queue = queue
         self._turnaway = turnaway
 
     def screen(
@@ -44,31 +47,41 @@ class Screening:
         return self._too_long(demand) or self._over_limit(demand, config, gates, now)
 
     def _too_long(self, demand: Demand) -> Refusal | None:
-        """Refuse what no empty pod could hold: the prompt, and one token of each answer."""
+        """Refuse what no empty pod could hold: a prompt, and one token of each of its answers.
+
+        An engine runs several prompts one after another where it has no room for all at once.
+        """
         ask = demand.ask
         if ask.surface in WITHOUT_KV:
             return None
+        tokens = ask.prompt_tokens if ask.fewest_tokens is None else ask.fewest_tokens
+        samples = ask.samples // ask.prompts
         largest: tuple[int, int] | None = None
         for blocks, room in self._ledger.largest(self._placement.pools[0]):
-            needed = blocks.of_request(demand.prompt_tokens, 1, ask.samples)
+            needed = blocks.of_request(tokens, 1, samples)
             if needed <= room:
                 return None
             if largest is None or room > largest[1]:
                 largest = (needed, room)
         if largest is None:
             return None
-        return denials.too_long(demand.prompt_tokens, ask.samples, *largest)
+        is_exact = tokens == ask.prompt_tokens
+        return denials.too_long(tokens, samples, *largest, is_exact=is_exact)
 
     def _over_limit(
         self, demand: Demand, config: GateConfig, gates: int, now: float
     ) -> Refusal | None:
-        """Refuse a tenant that holds its limit; one that holds nothing may always have one."""
+        """Refuse a tenant beyond its limit; one that has nothing here may always have one request.
+
+        What waits counts as held: so that nobody waits who could not be seated.
+        """
         caller = demand.ask.caller
         limit = caller.tokens_in_flight or config.limits.tenant_tokens_in_flight
         if limit is None:
             return None
         held = self._shares.of(caller.tenant).tokens_in_flight
+        held += self._queue.tokens_of(caller.tenant)
         if not held or held + demand.cost_tokens <= limit / gates:
             return None
-        detail = f"They hold {held} of {limit // gates} tokens in this gate."
+        detail = f"They hold, or wait for, {held} of {limit // gates} tokens in this gate."
         return self._turnaway.contended(demand, Why.TENANT_SHARE, now, detail)

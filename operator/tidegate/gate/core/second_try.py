@@ -25,7 +25,7 @@ class SecondTry:
             return self._refuse(entry, outcome, now, "Too many requests are being sent again.")
         barred = entry.failed | {failed}
         entry.demand.asked_at = now  # late is better than never: what it has waited is sunk
-        if step_one_failed and entry.pod.is_present:
+        if step_one_failed and entry.pod.may_get_more:
             place = self._other_prefill(entry, barred, now)
         else:
             place = self._placement.find(entry.demand, now, barred)

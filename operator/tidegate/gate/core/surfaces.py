@@ -1,11 +1,12 @@
 """Which paths the gate serves, and by which method."""
 
 from tidegate.gate.core import faults
-from tidegate.gate.exchange import Surface
+from tidegate.gate.exchange import Ask, Surface
 
 _BY_PATH = {surface.value: surface for surface in Surface}
 _ONE_MODEL = Surface.MODELS.value + "/"
 _GENERATING = frozenset({Surface.COMPLETIONS, Surface.CHAT, Surface.RESPONSES})
+_SPLIT = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 
 
 def of(path: str) -> Surface | None:
@@ -28,6 +29,15 @@ def method(surface: Surface) -> str:
 def generates(surface: Surface) -> bool:
     """Tell whether an answer has tokens that the engine makes one by one."""
     return surface in _GENERATING
+
+
+def can_split(ask: Ask) -> bool:
+    """Tell whether a pair can serve a request in two steps; else its decode pod does all.
+
+    A decode engine dies of parameters of another prompt than its own, so there must be one
+    prompt; and the first of several answers to it would free the blocks of the others.
+    """
+    return ask.samples == 1 and ask.surface in _SPLIT
 
 
 def of_request(asked: str, path: str) -> Surface:

@@ -126,7 +126,7 @@ class WaitingRoom:
         """
         if demand.spare_prompt_tokens or demand.spare_output_tokens:
             return None
-        answer, prompt = self._placement.books()
+        answer, prompt = self._placement.books_for(demand.ask)
         allowed = outlook.may_wait_seconds(
             demand, prompt, self._objectives, self._limits.queue_timeout
         )

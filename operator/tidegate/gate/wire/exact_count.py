@@ -56,7 +56,7 @@ class ExactCount:
         if count is None:
             return ask
         self._keep(key, count)
-        return replace(ask, prompt_tokens=count)
+        return replace(ask, prompt_tokens=count, fewest_tokens=count)
 
     def _keep(self, key: bytes, count: int) -> None:
         self._known[key] = count

@@ -8,10 +8,6 @@ from typing import Any, Final
 
 import orjson
 
-from tidegate.gate.exchange import Ask, Surface
-
-_SURFACES: Final = (Surface.COMPLETIONS, Surface.CHAT)
-
 _REMOTE_DECODE: Final = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
@@ -38,15 +34,6 @@ _ANSWER_ONLY: Final = (
 
 class NoTransfer(Exception):
     """The prefill engine did not say where its KV cache is."""
-
-
-def can_split(ask: Ask) -> bool:
-    """Tell whether a request can go in two steps.
-
-    A decode engine dies of parameters of another prompt than its own, so there must be one
-    prompt; and the first of several answers to it would free the blocks of the others.
-    """
-    return ask.samples == 1 and ask.surface in _SURFACES
 
 
 def first_body(body: bytes) -> bytes:

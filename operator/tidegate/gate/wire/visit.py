@@ -131,20 +131,17 @@ class Visit:
         self._wiring.admissions.sent(seat, self._wiring.loop.time())
         if seat.prefill is None:
             return await self._relay(ask, seat.pod, ask.body)
-        body = ask.body
-        if pair.can_split(ask):
-            self._failed = seat.prefill
-            prefilled = await self._prefill(ask, seat.prefill)
-            if isinstance(prefilled, End):
-                return prefilled
-            body = prefilled
-            self._failed = seat.pod
+        self._failed = seat.prefill
+        body = await self._prefill(ask, seat.prefill)
+        if isinstance(body, End):
+            return body
+        self._failed = seat.pod
         self._second_step_at = now = self._wiring.loop.time()
         self._wiring.admissions.prefilled(seat, now)
         end = await self._relay(ask, seat.pod, body)
         config = self._wiring.config()
         lost_transfer = end.outcome is Outcome.ENGINE_FAILED and not end.has_begun
-        if lost_transfer and body is not ask.body and config and config.decode_may_prefill:
+        if lost_transfer and config and config.decode_may_prefill:
             # A transfer that fails is a 500 of an engine that is well: it can do without.
             self._record.visits += 1
             self._wiring.observer.retried(seat.pod, end.outcome)
@@ -291,7 +288,8 @@ class Visit:
             self._client.abort()
         self._seating.leave(now)
         if record.seat is not None:
-            wiring.admissions.ended(record.seat, record.outcome, record.usage, now)
+            outcome = record.outcome if error is None else Outcome.CLIENT_GONE  # no pod's fault
+            wiring.admissions.ended(record.seat, outcome, record.usage, now)
         if record.ask is not None and record.usage is not None:
             wiring.reader.learn(record.ask, record.usage)
         wiring.observer.finished(record.finished(now))

@@ -57,6 +57,9 @@ class PlainChoice:
             return Why.NO_ENDPOINTS
         return Why.NO_DECODE if "decode" in missing else Why.NO_PREFILL
 
+    def has_ready(self, pool):
+        return bool(self._ready(pool))
+
     def share(self, ask, config, wall):
         return self.shares
 
@@ -133,9 +136,9 @@ def ask(prompt=100, limit=100, *, tenant="t", priority=5, own_limit=None, **chan
 class Gate:
     """Admissions with a clock, and a list of what was decided."""
 
-    def __init__(self, settings=None, *, pods=1, jitter=0.5, joins=False):
+    def __init__(self, settings=None, *, pods=1, jitter=0.5, joins=False, choice=None):
         self.settings = settings or config()
-        self.choice = PlainChoice()
+        self.choice = choice or PlainChoice()
         self.core = Admissions(jitter=lambda: jitter, choice=self.choice, joins=joins)
         self.now = 0.0
         self.core.configure(self.settings, self.now)

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.gate.core import doubles
 
 from tidegate.api.gate_config import Limits, RevisionConfig, SliceConfig, Slo
+from tidegate.gate.core.choice import Choice
 from tidegate.gate.exchange import Outcome, Refusal, Seat, Surface, Usage, Why
 
 
@@ -34,6 +35,20 @@ def test_time_is_the_prefill_pools_and_room_the_decode_pools():
     assert gate.ask(700, 16)[0].why is Why.KV_BUDGET  # decode holds 1,132 tokens of 1,600
 
 
+@pytest.mark.parametrize(
+    ("surface", "is_told_at_once"), [(Surface.RESPONSES, True), (Surface.CHAT, False)]
+)
+def test_who_waits_for_decode_to_prefill_is_told_at_once_that_it_would_be_late(
+    surface, is_told_at_once
+):
+    slo = Slo(time_to_first_token="1s")
+    gate = pair_gate(pods=1, speed=1000.0, slo=slo)
+    gate.seat(800, 16, surface=Surface.RESPONSES)
+    gate.seat(550, 16)
+
+    assert bool(gate.ask(300, 16, surface=surface)) is is_told_at_once
+
+
 def test_a_pair_is_of_one_revision():
     first = doubles.config(pair=True).slices
     second = [
@@ -51,11 +66,43 @@ def test_a_pair_is_of_one_revision():
         assert seat.pod.revision == seat.prefill.revision
 
 
-@pytest.mark.parametrize("surface", [Surface.TOKENIZE, Surface.EMBEDDINGS])
-def test_what_makes_no_answer_takes_one_step(surface):
-    seat = pair_gate().seat(100, 0, surface=surface)
+IN_ONE_STEP = {
+    "tokenize": {"surface": Surface.TOKENIZE, "limit": 0},
+    "embeddings": {"surface": Surface.EMBEDDINGS, "limit": 0},
+    "responses": {"surface": Surface.RESPONSES},
+    "several answers": {"samples": 2},
+    "several prompts": {"surface": Surface.COMPLETIONS, "samples": 3},
+}
+
+
+@pytest.mark.parametrize("asked", IN_ONE_STEP.values(), ids=IN_ONE_STEP)
+def test_what_cannot_be_split_is_the_decode_pods_alone(asked):
+    seat = pair_gate().seat(100, **asked)
     assert seat.prefill is None
     assert seat.pod.pool == "decode"
+
+
+def test_what_cannot_be_split_tells_nothing_of_the_prefill_pods():
+    gate = pair_gate(pods=1, speed=5000.0)
+    for _ in range(10):
+        seat = gate.seat(1000, 16, surface=Surface.RESPONSES)
+        gate.now += 0.2
+        gate.core.first_token(seat, gate.now)
+        gate.end(seat, Outcome.FINISHED, Usage(1000, 16))
+
+    assert gate.book("p0").prefill_tokens_per_second == 5000.0
+    assert ("succeeded", "p0") not in gate.choice.told
+    assert gate.book("d0").prefill_tokens_per_second == pytest.approx(5000.0)
+
+
+def test_what_cannot_be_split_is_seated_only_where_decode_prefills_it_in_time():
+    slo = Slo(time_to_first_token="1s")
+    gate = pair_gate(pods=1, speed=1000.0, slo=slo, limits=Limits(max_queue=0))
+    alone = gate.seat(400, 16, surface=Surface.RESPONSES)
+
+    assert gate.ask(700, 16, surface=Surface.RESPONSES)[0].why is Why.TTFT_SLO
+    gate.core.first_token(alone, gate.now)
+    gate.seat(700, 16, surface=Surface.RESPONSES)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +127,74 @@ def test_without_prefill_pods_decode_prefills_for_itself_if_it_may():
     seat = gate.seat(100)
     assert seat.prefill is None
     assert gate.book(seat.pod.name).prefill_backlog_tokens == 100
+
+
+def gate_of(prefill, decode, **settings):
+    """A gate whose pods are these, by their revisions: `{"d0": "r1"}`."""
+    revisions = [RevisionConfig(name=name, weight=50) for name in ("r1", "r2")]
+    settings = doubles.config(pair=True, speed=1e6, revisions=revisions, **settings)
+    gate = doubles.Gate(settings, choice=Choice())
+    pools = {"prefill": prefill, "decode": decode}
+    for pool in ("prefill", "decode"):
+        pods = [doubles.pod(name, pool, revision=r) for name, r in pools[pool].items()]
+        gate.core.endpoints(pool, pods, gate.now)
+    return gate
+
+
+@pytest.mark.parametrize("prefill", [{}, {"p0": "r2"}], ids=["no prefill pod", "one of r2"])
+def test_a_prefill_pod_of_another_revision_takes_nothing_from_the_decode_pod(prefill):
+    seat = gate_of(prefill, {"d0": "r1"}).seat(100)
+
+    assert (seat.pod.name, seat.prefill) == ("d0", None)
+
+
+@pytest.mark.parametrize("decode", [{}, {"d0": "old"}], ids=["none", "one without traffic"])
+def test_no_decode_pod_is_said_to_be_missing_only_where_none_serves(decode):
+    gate = gate_of({"p0": "r2"}, decode)
+
+    assert gate.ask(100)[0].why is Why.NO_DECODE
+
+
+def test_decode_that_may_not_prefill_does_not_serve_beside_another_revisions_prefill():
+    gate = gate_of({"p0": "r2"}, {"d0": "r1"}, decode_may_prefill=False)
+
+    assert gate.ask(100)[0].why is Why.NO_DECODE
+
+
+def test_after_a_failed_prefill_a_decode_pod_that_is_leaving_is_left():
+    gate = pair_gate(pods=2)
+    seat = gate.seat(100)
+    pods = [doubles.pod(name, "decode", terminating=name == seat.pod.name) for name in ("d0", "d1")]
+    gate.core.endpoints("decode", pods, gate.now)
+
+    fresh = gate.core.again(seat, seat.prefill, Outcome.ENGINE_FAILED, gate.now)
+
+    assert not {fresh.pod.name, fresh.prefill.name} & {seat.pod.name, seat.prefill.name}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DEADLINE, Outcome.ENGINE_FAILED, Outcome.UNREACHABLE])
+@pytest.mark.parametrize(("is_prefilled", "blamed"), [(False, "p0"), (True, "d0")])
+def test_the_pod_that_has_the_request_is_blamed_for_its_end(outcome, is_prefilled, blamed):
+    gate = pair_gate(pods=1)
+    seat = gate.seat(100)
+    if is_prefilled:
+        gate.core.prefilled(seat, gate.now)
+    gate.choice.told.clear()
+
+    gate.end(seat, outcome)
+
+    assert gate.choice.told == [("failed", blamed)]
+
+
+def test_a_prefill_pod_that_is_full_is_the_one_that_is_left_alone():
+    gate = pair_gate(pods=2, decode_may_prefill=False)
+    full = gate.seat(100)
+    gate.end(full, Outcome.ENGINE_FULL)
+
+    seats = [gate.seat(100) for _ in range(4)]
+
+    assert full.prefill not in [seat.prefill for seat in seats]
+    assert full.pod in [seat.pod for seat in seats]
 
 
 def test_a_failed_prefill_is_tried_on_one_other_pod_and_then_done_by_decode():

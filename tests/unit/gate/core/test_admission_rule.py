@@ -80,6 +80,59 @@ def test_what_never_fits_is_refused_at_once_with_the_numbers():
     assert "an empty engine has 100" in refusal.message
 
 
+HALF = {"characters": 44_000, "fewest_tokens": 5500}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param({"prompt": 9600}, Why.TOO_LONG, id="ids that leave no block for an answer"),
+        pytest.param({"prompt": 9584}, "seat", id="ids that do"),
+        pytest.param({"prompt": 11_000, **HALF}, "seat", id="text that may be shorter"),
+        pytest.param({"prompt": 19_400, "fewest_tokens": 9700}, Why.TOO_LONG, id="text too long"),
+        pytest.param(
+            {"prompt": 50_000, "samples": 100, "prompts": 100, "fewest_tokens": 500},
+            "seat",
+            id="many prompts, each of which fits",
+        ),
+        pytest.param(
+            {"prompt": 9800, "samples": 2, "prompts": 2, "fewest_tokens": 9700},
+            Why.TOO_LONG,
+            id="two prompts of which one never fits",
+        ),
+    ],
+)
+def test_only_what_surely_fits_no_empty_pod_is_refused_for_ever(asked, expected):
+    assert decision(gate(blocks=600).ask(**asked)) == expected
+
+
+def test_a_text_is_told_what_it_has_at_least():
+    (refusal,) = gate(blocks=600).ask(19_400, fewest_tokens=9700)
+    assert "A prompt of at least 9700 tokens takes 607 blocks" in refusal.message
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_no_request_reserves_more_than_a_pod_has(pair):
+    tried = gate(blocks=600, pair=pair)
+    seat = tried.seat(11_000, 4000, characters=44_000, fewest_tokens=5500)
+    assert [page.reserved_blocks for page in tried.view().pods] == [600] * (2 if pair else 1)
+    tried.core.prefilled(seat, tried.now)
+    tried.core.first_token(seat, tried.now)
+    tried.core.produced(seat, 3000, tried.now)
+    assert tried.book("d0" if pair else "u0").reserved_blocks == 600
+    tried.end(seat, Outcome.FINISHED, Usage(7000, 3000))
+    assert [page.reserved_blocks for page in tried.view().pods] == [0] * (2 if pair else 1)
+
+
+def test_what_it_reserves_is_of_the_pod_that_it_is_seated_on():
+    tried = gate(blocks=600, pods=2)
+    for name, blocks in (("u0", 101), ("u1", 901)):
+        tried.core.observe(name, Scrape(at=0.0, num_gpu_blocks=blocks))
+    for _ in range(2):
+        tried.seat(16_000, 16, fewest_tokens=1600)
+    assert [page.reserved_blocks for page in tried.view().pods] == [100, 900]
+
+
 def test_too_long_is_judged_by_the_largest_pod_that_there_may_be():
     small = doubles.config().slices[0]
     large = SliceConfig(**{**small.model_dump(), "name": "chat-large", "kv_blocks": 1000})

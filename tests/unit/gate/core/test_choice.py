@@ -219,6 +219,8 @@ def test_a_pair_is_complete_when_one_revision_has_both(prefill, decode, missing)
         made.endpoints(pool, [pod(f"{pool}-{r}", pool, r) for r in sorted(revisions)], 0)
 
     assert made.complete() is missing
+    for pool, revisions in (("prefill", prefill), ("decode", decode)):
+        assert made.has_ready(pool) is bool(revisions & {"r1", "r2"})
     assert set(made.revisions(ASK)) == (set() if missing else prefill & decode)
 
 

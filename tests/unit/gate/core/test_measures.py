@@ -30,6 +30,25 @@ def test_blocks_follow_the_engines_rule(groups, tokens, blocks):
     assert rule.of(tokens) == blocks
 
 
+@pytest.mark.parametrize(
+    ("group", "prompt", "output", "samples", "prompts", "blocks"),
+    [
+        pytest.param({}, 1600, 16, 1, 1, 101, id="one prompt"),
+        pytest.param({}, 1600, 16, 4, 1, 101 + 3, id="answers share their prompt"),
+        pytest.param({}, 1600, 16, 10, 10, 10 * 11, id="prompts share nothing"),
+        pytest.param({}, 1600, 16, 20, 10, 10 * 12, id="each has its answers"),
+        pytest.param({}, 170, 0, 10, 10, 10 * 2, id="each has its last block"),
+        pytest.param({"cap_tokens": 64}, 1600, 0, 10, 10, 10 * 4, id="each has its window"),
+        pytest.param({"extra_blocks": 2}, 1600, 0, 10, 10, 10 * 12, id="each has its state"),
+    ],
+)
+def test_each_prompt_of_a_request_has_blocks_of_its_own(
+    group, prompt, output, samples, prompts, blocks
+):
+    rule = BlockRule([KVGroup(**{"block_tokens": 16, **group})])
+    assert rule.of_request(prompt, output, samples, prompts) == blocks
+
+
 class TestPrefillSpeed:
     def test_is_tokens_per_second_in_which_any_prompt_waited(self):
         speed = PrefillSpeed()
@@ -116,6 +135,13 @@ def test_who_holds_more_counts_more_in_the_stay():
 
 
 class TestLengths:
+    def test_answers_to_many_short_prompts_are_like_those_to_one_of_them(self):
+        lengths = Lengths()
+        for _ in range(8):
+            lengths.learn(doubles.ask(100), 10)
+            lengths.learn(doubles.ask(6400), 500)
+        assert lengths.expected(doubles.ask(6400, 1000, samples=64, prompts=64)) == 10
+
     def test_no_answer_is_expected_to_exceed_its_limit(self):
         assert Lengths().expected(doubles.ask(limit=50)) == 50
         assert Lengths().expected(doubles.ask(limit=32_000)) == FIRST_GUESS_TOKENS

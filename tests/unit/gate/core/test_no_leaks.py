@@ -50,16 +50,21 @@ class EveryWay(RuleBasedStateMachine):
         prompt=st.integers(1, 1200),
         limit=st.integers(0, 400),
         samples=st.integers(1, 3),
+        prompts=st.integers(1, 3),
         tenant=st.sampled_from("ab"),
         priority=st.integers(0, 9),
         streams=st.booleans(),
-        surface=st.sampled_from([Surface.CHAT, Surface.EMBEDDINGS, Surface.TOKENIZE]),
+        surface=st.sampled_from(
+            [Surface.CHAT, Surface.RESPONSES, Surface.EMBEDDINGS, Surface.TOKENIZE]
+        ),
     )
-    def come(self, prompt, limit, samples, tenant, priority, streams, surface):
+    def come(self, prompt, limit, samples, prompts, tenant, priority, streams, surface):
         asked = doubles.ask(
             prompt,
             limit,
-            samples=samples,
+            samples=samples * prompts,
+            prompts=prompts,
+            fewest_tokens=prompt // prompts,
             tenant=tenant,
             priority=priority,
             streams=streams,

@@ -305,6 +305,87 @@ def test_what_can_never_fit_is_refused_with_the_numbers(document, path, param, n
     assert all(number in refusal.message for number in numbers)
 
 
+IDS = [5] * 600
+TEXT = "word " * 600
+
+SEVERAL = {
+    "embeddings of ids": ({"input": [IDS] * 100}, EMBEDDINGS, 0),
+    "embeddings of texts": ({"input": [TEXT] * 100}, EMBEDDINGS, 0),
+    "conversations": ({"input": [[{"role": "user", "content": TEXT}]] * 100}, EMBEDDINGS, 0),
+    "completions": ({"prompt": [IDS] * 20}, COMPLETIONS, 16),
+    "with a limit": ({"prompt": [IDS] * 4, "max_tokens": 424}, COMPLETIONS, 424),
+    "of ids and texts": ({"prompt": [IDS, TEXT, [5]], "max_tokens": 200}, COMPLETIONS, 200),
+}
+
+
+@pytest.mark.parametrize(("document", "path", "limit"), SEVERAL.values(), ids=SEVERAL)
+def test_each_of_several_prompts_has_the_models_whole_length(document, path, limit):
+    ask = asked(document, path)
+
+    assert ask.output_limit == limit
+    assert ask.prompt_tokens > 1024, "all of them are reserved"
+    assert ask.fewest_tokens <= 600
+
+
+def test_without_a_limit_an_answer_may_have_what_the_shortest_prompt_leaves():
+    ask = asked({"prompt": [IDS, [5] * 24], "max_tokens": None}, COMPLETIONS)
+
+    assert ask.output_limit == 1000
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "said"),
+    [
+        ({"input": [[5], [5] * 1025]}, EMBEDDINGS, "The longest prompt has 1025 tokens"),
+        ({"prompt": [[5], [5] * 1024]}, COMPLETIONS, "The longest prompt has 1024 tokens"),
+        ({"prompt": [[5] * 1024]}, COMPLETIONS, "The prompt has 1024 tokens"),
+        (
+            {"prompt": [[5], IDS], "max_tokens": 425},
+            COMPLETIONS,
+            "max_tokens is 425 and the longest prompt has 600 tokens",
+        ),
+    ],
+)
+def test_of_several_prompts_the_longest_must_fit(document, path, said):
+    refusal = read(document, path)
+
+    assert (refusal.status, refusal.why) == (400, Why.TOO_LONG)
+    assert said in refusal.message
+
+
+@given(st.lists(st.integers(1, 1024), min_size=1, max_size=64), st.integers(1, 1024))
+def test_several_prompts_fit_together_if_and_only_if_each_fits_alone(lengths, limit):
+    def reads(prompt):
+        return isinstance(read({"prompt": prompt, "max_tokens": limit}, COMPLETIONS), Ask)
+
+    prompts = [[5] * length for length in lengths]
+
+    assert reads(prompts) == all(map(reads, prompts))
+
+
+def test_each_of_several_prompts_is_cut_by_itself():
+    document = {"prompt": [[5] * 100, [5] * 20, "word " * 500], "truncate_prompt_tokens": 30}
+
+    assert asked(document, COMPLETIONS).prompt_tokens == 30 + 20 + 30
+
+
+def test_what_a_model_sees_counts_beside_token_ids_too():
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    alone = asked({"input": [image]}, EMBEDDINGS, reader(max_model_len=8192))
+
+    both = asked({"input": [[5] * 100, [image]]}, EMBEDDINGS, reader(max_model_len=8192))
+
+    assert both.prompt_tokens == 100 + alone.prompt_tokens
+
+
+def test_an_estimate_is_trusted_by_half():
+    exact = asked({"prompt": IDS}, COMPLETIONS)
+    estimated = asked({"prompt": TEXT}, COMPLETIONS)
+
+    assert exact.fewest_tokens == exact.prompt_tokens
+    assert estimated.fewest_tokens == estimated.prompt_tokens // 2
+
+
 def test_a_text_near_the_limit_is_left_to_the_engine_that_counts_exactly():
     ask = asked({"prompt": "word " * 1000, "max_tokens": 16}, COMPLETIONS)
 
