@@ -109,7 +109,6 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
         Refused: LENGTH_INVALID, the model has no positions for so many tokens; or its config does
             not tell, and neither does the spec.
     """
-    allowed = model.max_model_len
     if not model.length_is_known:
         if asked.max_model_len is None:
             raise Refused(
@@ -118,7 +117,7 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
                 "spec.engine.maxModelLen",
             )
         return asked.max_model_len
-    longest = asked.max_model_len or allowed
+    longest, allowed = asked.max_model_len or model.max_model_len, model.longest_model_len
     if longest > allowed:
         raise Refused(
             Reason.LENGTH_INVALID,

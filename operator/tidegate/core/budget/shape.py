@@ -1,6 +1,5 @@
 """The shape of a model: what its config.json says about the bytes that it needs."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from tidegate.core.budget import (
     config_keys,
     feed_forward,
     layer_kinds,
+    lengths,
     quantization,
     recurrent_config,
     shared_blocks,
@@ -24,17 +24,6 @@ from tidegate.core.budget.recurrent import Recurrent
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
-_LENGTHS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "model_max_length",
-    "max_target_positions",
-    "max_sequence_length",
-    "max_seq_length",
-    "seq_len",
-)
 _TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 # An abridged config.json may give the text part under the wrapper's own type.
 _TEXT_TYPES = {
@@ -61,17 +50,7 @@ _TIED_BY_DEFAULT = (
     *("lfm2", "mamba"),
 )
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM")
-_LENGTH_WHEN_UNKNOWN = 2048
 _MOST_LAYERS = 10_000
-# Scalings whose length config.json already contains; the engine multiplies by the others' factor.
-_LENGTH_IS_SCALED = (
-    "su",
-    "longrope",
-    "llama3",
-    "yarn",
-    "deepseek_yarn",
-    "deepseek_llama_scaling",
-)
 # Wrappers whose images attend in both directions; the engine then needs backends that can.
 _IMAGES_ATTEND_BOTH_WAYS = ("gemma3", "paligemma", "molmo2", "bagel", "moondream3")
 
@@ -102,8 +81,9 @@ class ModelShape:
     the model's own. `beside_layers_elements` are embeddings that layers have for themselves, and
     blocks that they share.
     `vision` is the config of the vision tower, `images_both_ways` says that its
-    tokens attend to each other in both directions. Where the config states no length
-    (`length_is_known`), `max_model_len` is what the engine assumes, and bounds nothing.
+    tokens attend to each other in both directions. `max_model_len` is the length that the engine
+    takes by itself, `longest_model_len` the longest that may be asked for; where the config states
+    no length (`length_is_known`), the first is what the engine assumes, and nothing is a bound.
     `target_hidden_size` is of the model whose hidden states a draft reads. `checkpoint` has what
     its files tell, where they are given.
     """
@@ -116,6 +96,7 @@ class ModelShape:
     tied_embeddings: bool
     layers: tuple[Layer, ...]
     max_model_len: int
+    longest_model_len: int
     mtp_layers: tuple[Layer, ...] = ()
     draft_vocab_size: int | None = None
     quantization: Quantization | None = None
@@ -185,6 +166,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
     drafted = _draft_layer_count(text, model_type)
     mixed = structure.read(text, model_type, count, drafted)
     layers = tuple(Layer(mixers, mlp) for mixers, mlp in zip(mixed.layers, mlps, strict=True))
+    length = lengths.read(text, model_type)
     return ModelShape(
         architecture=_architecture(config),
         model_type=model_type,
@@ -193,7 +175,8 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         vocab_size=config_keys.integer(text, ("vocab_size", "padded_vocab_size")),
         tied_embeddings=_tied(config, text, model_type),
         layers=layers,
-        max_model_len=_max_model_len(config, text),
+        max_model_len=length.default,
+        longest_model_len=length.longest,
         mtp_layers=tuple(Layer(mixers, mlps[-1]) for mixers in mixed.draft),
         draft_vocab_size=config_keys.integer(text, ("draft_vocab_size",)),
         quantization=quantization.read(config, text),
@@ -205,7 +188,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         caps_scores=bool(text.get("attn_logit_softcapping")),
         images_both_ways=_images_both_ways(config, text),
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
-        length_is_known=config_keys.present(text, _LENGTHS) is not None,
+        length_is_known=length.is_known,
         checkpoint=checkpoint.read(config, count, _with_weights(layers)),
     )
 
@@ -293,25 +276,3 @@ def _tied(config: Mapping[str, Any], text: Mapping[str, Any], model_type: str) -
     default = model_type.startswith(_TIED_BY_DEFAULT)
     outer = config_keys.flag(config, "tie_word_embeddings", default)
     return config_keys.flag(text, "tie_word_embeddings", outer)
-
-
-def _max_model_len(config: Mapping[str, Any], text: Mapping[str, Any]) -> int:
-    """Return the engine's default for --max-model-len, rope scaling included."""
-    lengths = [config_keys.integer(text, (key,)) for key in _LENGTHS]
-    length = min((one for one in lengths if one is not None), default=_LENGTH_WHEN_UNKNOWN)
-    rope = config_keys.mapping(text, "rope_parameters") or config_keys.mapping(text, "rope_scaling")
-    if not rope:
-        return length
-    rope_type = rope.get("rope_type", rope.get("type", "default"))
-    if rope_type == "longrope":
-        return (
-            config_keys.integer(text, ("original_max_position_embeddings",))
-            or config_keys.integer(config, ("original_max_position_embeddings",))
-            or length
-        )
-    factor = rope.get("factor")
-    if rope_type in _LENGTH_IS_SCALED or factor is None:
-        return length
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1e6:
-        config_keys.invalid("rope_scaling", f"has no sensible factor: {factor!r}"[:200])
-    return math.floor(length * factor)

@@ -115,9 +115,9 @@ def _check_length(asked: int | None, longest: int, model: ModelShape) -> None:
         if asked in (None, _AUTO):
             _refuse_length("is needed: the model's config does not tell how many tokens it allows")
         return
-    if longest > model.max_model_len:
+    if longest > model.longest_model_len:
         _refuse_length(
-            f"{longest} is above the {model.max_model_len} tokens that the model's config allows; "
+            f"{longest} is above the {model.longest_model_len} tokens that the model's config allows; "
             "lower it to that"
         )
 
