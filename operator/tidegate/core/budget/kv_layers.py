@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from tidegate.api.reasons import Reason
 from tidegate.core.budget import (
     block_sizes,
     cache_choice,
@@ -12,6 +11,7 @@ from tidegate.core.budget import (
     draft,
     kv_dtypes,
     kv_spec,
+    model_dtypes,
     parallelism,
     shared_blocks,
     states,
@@ -31,7 +31,6 @@ from tidegate.core.budget.mixers import (
 )
 from tidegate.core.budget.reach import AllTokens, Chunk, Reach, States, Window
 from tidegate.core.budget.shape import ModelShape
-from tidegate.errors import Refused
 
 # A compressed cache: a token in the window, and a state that stands for several, take these bytes.
 _COMPRESSED_BYTES = 584
@@ -102,31 +101,13 @@ def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int
     )
 
 
-def model_dtype(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> str:
-    """Return the dtype that the engine runs the model in; `auto` follows checkpoint and GPU.
-
-    Raises:
-        Refused: bfloat16 is asked for on a GPU that has none.
-    """
-    if engine.model_dtype == "auto":
-        return shape.dtype if capability >= (8, 0) else "float16"
-    if engine.model_dtype == "bfloat16" and capability < (8, 0):
-        raise Refused(
-            Reason.FLAG_UNSUPPORTED,
-            f"dtype bfloat16 needs compute capability 8.0, this GPU has "
-            f"{capability[0]}.{capability[1]}; use float16",
-            "spec.model.weights.dtype",
-        )
-    return engine.model_dtype
-
-
 def _prepared(
     shape: ModelShape,
     engine: EngineConfig,
     capability: tuple[int, int],
     drafted: Draft | None,
 ) -> _Build:
-    dtype = model_dtype(shape, engine, capability)
+    dtype = model_dtypes.of(shape, engine, capability)
     mixers = [mixer for layer in drafted.layers for mixer in layer.mixers] if drafted else []
     choices = cache_choice.make(shape, engine, dtype, capability, mixers)
     states.check(shape, engine)

@@ -51,6 +51,8 @@ _TIED_BY_DEFAULT = (
 )
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM")
 _MOST_LAYERS = 10_000
+# The engine refuses float16 for these: their numbers leave its range.
+_NOT_IN_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
 # Wrappers whose images attend in both directions; the engine then needs backends that can.
 _IMAGES_ATTEND_BOTH_WAYS = ("gemma3", "paligemma", "molmo2", "bagel", "moondream3")
 
@@ -105,6 +107,7 @@ class ModelShape:
     caps_scores: bool = False
     beside_layers_elements: int = 0
     images_both_ways: bool = False
+    is_stable_in_float16: bool = True
     length_is_known: bool = True
     target_hidden_size: int | None = None
     checkpoint: Checkpoint | None = None
@@ -187,6 +190,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         ),
         caps_scores=bool(text.get("attn_logit_softcapping")),
         images_both_ways=_images_both_ways(config, text),
+        is_stable_in_float16=(outer_type or named_type) not in _NOT_IN_FLOAT16,
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
         length_is_known=length.is_known,
         checkpoint=checkpoint.read(config, count, _with_weights(layers)),
@@ -261,8 +265,9 @@ def _architecture(config: Mapping[str, Any]) -> str:
 
 
 def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
-    """Return the dtype that the engine takes for `auto`; 32 bit checkpoints are run in 16 bit."""
-    for part in (text, config):
+    """Return the checkpoint's dtype as the engine looks for it; 32 bit ones are run in 16 bit."""
+    parts = (config, text, config_keys.mapping(config, "vision_config") or {})
+    for part in parts:
         key = config_keys.present(part, ("dtype", "torch_dtype"))
         if key is not None:
             name = (config_keys.text(part, key) or "").removeprefix("torch.")

@@ -117,8 +117,8 @@ def _check_length(asked: int | None, longest: int, model: ModelShape) -> None:
         return
     if longest > model.longest_model_len:
         _refuse_length(
-            f"{longest} is above the {model.longest_model_len} tokens that the model's config allows; "
-            "lower it to that"
+            f"{longest} is above the {model.longest_model_len} tokens that the model's config "
+            "allows; lower it to that"
         )
 
 
