@@ -17,7 +17,7 @@ from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
-from tidegate.core.command_line import graph_flags, serve
+from tidegate.core.command_line import graph_flags, serve, text_only
 from tidegate.core.render import extra_args
 from tidegate.errors import Refused
 from tidegate.facts import engines, models
@@ -84,7 +84,8 @@ def engine_config(
         capture_sizes=graphs.sizes,
         largest_capture_size=graphs.largest,
         graph_mode=graphs.mode,
-        language_only=further.get("language-model-only", False),
+        language_only=text_only.is_so(further, model),
+        takes_embeddings=further.get("enable-mm-embeds", False),
         enable_chunked_prefill=asked.chunked_prefill,
         attention_backend=asked.attention_backend,
         speculative=_speculative(asked.speculative),

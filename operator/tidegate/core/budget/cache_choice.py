@@ -211,10 +211,15 @@ def _demand(
         has_window=mixer.window is not None,
         has_sinks=mixer.has_sinks,
         is_sparse=mixer.indexer is not None,
-        images_both_ways=shape.images_both_ways,
+        images_both_ways=_images_both_ways(shape, engine),
         caps_scores=shape.caps_scores,
         needs_fa4=heads_differ and not is_fp8_on_hopper,
     )
+
+
+def _images_both_ways(shape: ModelShape, engine: EngineConfig) -> bool:
+    """Tell whether backends must allow it: not where a multimodal model takes no images."""
+    return shape.images_both_ways and (engine.takes_images or not shape.modalities)
 
 
 def _head_dims(shape: ModelShape) -> set[int]:

@@ -31,7 +31,8 @@ class EngineConfig:
     engine's default. `hybrid_kv_cache` False gives every layer blocks for all tokens.
     `capture_sizes` are the batches, in tokens, that CUDA graphs are captured for, or all up to
     `largest_capture_size`, and `graph_mode` which graphs; the engine's own where None. With
-    `language_only` the tower of a multimodal model is not loaded.
+    `language_only` the tower of a multimodal model is not loaded; embeddings of images may still
+    come with `takes_embeddings`.
     """
 
     version: str
@@ -60,6 +61,7 @@ class EngineConfig:
     largest_capture_size: int | None = None
     graph_mode: str | None = None
     language_only: bool = False
+    takes_embeddings: bool = False
     attention_backend: str | None = None
     async_scheduling: bool | None = None
     num_gpu_blocks_override: int | None = None
@@ -69,6 +71,11 @@ class EngineConfig:
     def speculated_tokens(self) -> int:
         """Tokens that are drafted in a step."""
         return self.speculative.tokens if self.speculative else 0
+
+    @property
+    def takes_images(self) -> bool:
+        """Tell whether a multimodal model's requests may hold images, or their embeddings."""
+        return self.takes_embeddings or not self.language_only
 
     @property
     def in_flight_tokens(self) -> int:

@@ -11,10 +11,12 @@ from tidegate.core.budget import (
     feed_forward,
     layer_kinds,
     lengths,
+    modalities,
     quantization,
     recurrent_config,
     shared_blocks,
     structure,
+    text_part,
 )
 from tidegate.core.budget.checkpoint import Checkpoint
 from tidegate.core.budget.feed_forward import MLP, Absent
@@ -24,20 +26,6 @@ from tidegate.core.budget.recurrent import Recurrent
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
-_TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
-# An abridged config.json may give the text part under the wrapper's own type.
-_TEXT_TYPES = {
-    "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
-    "gemma4": "gemma4_text",
-    "llama4": "llama4_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "kimi_k25": "kimi_k2",
-    "kimi_k3": "kimi_linear",
-    "minimax_m3_vl": "minimax_m3",
-    "step3p7": "step3p5",
-}
 # The engine counts these by another key: one of two attentions in each layer.
 _LAYERS_OF_TYPE = {"longcat_flash": ("num_layers",)}
 # What their layers for multi-token prediction keep is not known.
@@ -53,8 +41,6 @@ _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM
 _MOST_LAYERS = 10_000
 # The engine refuses float16 for these: their numbers leave its range.
 _NOT_IN_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
-# Wrappers whose images attend in both directions; the engine then needs backends that can.
-_IMAGES_ATTEND_BOTH_WAYS = ("gemma3", "paligemma", "molmo2", "bagel", "moondream3")
 
 
 @dataclass(frozen=True)
@@ -82,10 +68,11 @@ class ModelShape:
     checkpoint brings along. `state_dtype` is what recurrent layers keep their state in, None for
     the model's own. `beside_layers_elements` are embeddings that layers have for themselves, and
     blocks that they share.
-    `vision` is the config of the vision tower, `images_both_ways` says that its
-    tokens attend to each other in both directions. `max_model_len` is the length that the engine
-    takes by itself, `longest_model_len` the longest that may be asked for; where the config states
-    no length (`length_is_known`), the first is what the engine assumes, and nothing is a bound.
+    `vision` is the config of the vision tower, `modalities` what the model takes beside text;
+    `images_both_ways` says that an image's tokens attend to each other in both directions.
+    `max_model_len` is the length that the engine takes by itself, `longest_model_len` the longest
+    that may be asked for; where the config states no length (`length_is_known`), the first is what
+    the engine assumes, and nothing is a bound.
     `target_hidden_size` is of the model whose hidden states a draft reads. `checkpoint` has what
     its files tell, where they are given.
     """
@@ -106,6 +93,7 @@ class ModelShape:
     state_dtype: str | None = None
     caps_scores: bool = False
     beside_layers_elements: int = 0
+    modalities: tuple[str, ...] = ()
     images_both_ways: bool = False
     is_stable_in_float16: bool = True
     length_is_known: bool = True
@@ -159,11 +147,9 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         Refused: MODEL_CONFIG_INVALID names a key that is missing or makes no sense;
             MODEL_NOT_SIZED names the keys of a structure that the rules do not cover.
     """
-    text = _text_config(config)
-    named_type = config_keys.text(text, "model_type") or ""
-    outer_type = config_keys.text(config, "model_type") or ""
-    named_type = named_type or (outer_type if outer_type in _TEXT_TYPES else "")
-    model_type = _TEXT_TYPES.get(named_type, named_type)
+    text = text_part.of(config)
+    model_type = text_part.model_type(config, text)
+    outer_type = config_keys.text(config, "model_type") or model_type
     count = _layer_count(text, model_type)
     mlps = feed_forward.read(text, model_type, count)
     drafted = _draft_layer_count(text, model_type)
@@ -189,8 +175,9 @@ def read(config: Mapping[str, Any]) -> ModelShape:
             count * _layer_embedding(text) + shared_blocks.elements(text, model_type)
         ),
         caps_scores=bool(text.get("attn_logit_softcapping")),
-        images_both_ways=_images_both_ways(config, text),
-        is_stable_in_float16=(outer_type or named_type) not in _NOT_IN_FLOAT16,
+        modalities=modalities.read(config, text),
+        images_both_ways=modalities.are_both_ways(config, text),
+        is_stable_in_float16=outer_type not in _NOT_IN_FLOAT16,
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
         length_is_known=length.is_known,
         checkpoint=checkpoint.read(config, count, _with_weights(layers)),
@@ -230,25 +217,6 @@ def _layer_embedding(text: Mapping[str, Any]) -> int:
     """Return the elements of the embeddings that every layer has for itself."""
     width = config_keys.integer(text, ("hidden_size_per_layer_input",), at_least=0) or 0
     return width * (config_keys.integer(text, ("vocab_size_per_layer_input",)) or 0)
-
-
-def _images_both_ways(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
-    if config.get("model_type") in _IMAGES_ATTEND_BOTH_WAYS:
-        return True
-    return text.get("use_bidirectional_attention") == "vision"
-
-
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of the config that describes the language model."""
-    if not isinstance(config, Mapping):
-        config_keys.invalid("config", "must be an object")
-    thinker = config_keys.mapping(config, "thinker_config")
-    if thinker is not None:
-        return _text_config(thinker)
-    key = config_keys.present(config, _TEXT_CONFIGS)
-    if key is None:
-        return config
-    return config_keys.mapping(config, key) or config
 
 
 def _architecture(config: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tidegate.core.command_line import (
     graph_flags,
     hybrid,
     speculation,
+    text_only,
     uncounted,
 )
 from tidegate.errors import Refused
@@ -97,7 +98,8 @@ def settle(
             capture_sizes=graphs.sizes,
             largest_capture_size=graphs.largest,
             graph_mode=graphs.mode,
-            language_only=arguments.get("language-model-only", False),
+            language_only=text_only.is_so(arguments, model),
+            takes_embeddings=arguments.get("enable-mm-embeds", False),
             attention_backend=_attention_backend(arguments, engine),
             async_scheduling=arguments.get("async-scheduling", None if may_be_async else False),
             num_gpu_blocks_override=_positive(arguments, "num-gpu-blocks-override"),
