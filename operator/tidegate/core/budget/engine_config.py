@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_NEVER_ASYNCHRONOUS = ("ngram", "suffix", "medusa", "mlp_speculator")
+_NEVER_ASYNCHRONOUS = ("ngram", "suffix", "medusa", "mlp_speculator", "custom_class")
 
 
 @dataclass(frozen=True)
@@ -12,12 +12,16 @@ class Speculative:
     """Speculative decoding as the engine is told.
 
     `draft` is the draft model's config.json; methods that have no draft of their own
-    (ngram, mtp) leave it empty.
+    (ngram, mtp) leave it empty. `kv_cache_dtype` and `attention_backend` are the draft's where it
+    does not take the model's, `quantization` is that of a draft with a config.json of its own.
     """
 
     method: str
     tokens: int
     draft: Mapping[str, Any] | None = None
+    kv_cache_dtype: str | None = None
+    attention_backend: str | None = None
+    quantization: str | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tidegate.core.budget import (
     states,
 )
 from tidegate.core.budget.block_sizes import BlockSizes
-from tidegate.core.budget.cache_choice import Choice, Choices
+from tidegate.core.budget.cache_choice import Choice, Choices, Part
 from tidegate.core.budget.draft import Draft
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.kv_spec import KVSpec
@@ -74,15 +74,17 @@ def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int
         Refused: the engine cannot run this combination.
     """
     drafted = draft.read(shape, engine)
+    if drafted is not None and drafted.shape is not None:
+        parallelism.check_draft(shape, drafted.shape, engine)
     layers = [layer.mixers for layer in shape.layers]
     layers += [layer.mixers for layer in drafted.layers] if drafted else []
     built = _prepared(shape, engine, compute_capability, drafted)
-    by_layer: dict[tuple[tuple[Mixer, ...], bool], list[KVSpec]] = {}
+    by_layer: dict[tuple[tuple[Mixer, ...], Part], list[KVSpec]] = {}
     specs: list[KVSpec] = []
     stage_of: list[int] = []
     stages = _stage_of_layer(shape, engine)
     for index, mixers in enumerate(layers):
-        key = (mixers, index in built.choices.kept)
+        key = (mixers, built.choices.part(index))
         if key not in by_layer:
             by_layer[key] = [spec for mixer in mixers for spec in _specs(mixer, key[1], built)]
         specs += by_layer[key]
@@ -108,6 +110,8 @@ def _prepared(
     drafted: Draft | None,
 ) -> _Build:
     dtype = model_dtypes.of(shape, engine, capability)
+    if drafted is not None and drafted.shape is not None:
+        model_dtypes.require_stable(drafted.shape, dtype, "bfloat16, or another draft")
     mixers = [mixer for layer in drafted.layers for mixer in layer.mixers] if drafted else []
     choices = cache_choice.make(shape, engine, dtype, capability, mixers)
     states.check(shape, engine)
@@ -126,7 +130,7 @@ def _stage_of_layer(shape: ModelShape, engine: EngineConfig) -> list[int]:
     return [number for number, stage in enumerate(stages) for _ in stage]
 
 
-def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
+def _specs(mixer: Mixer, part: Part, built: _Build) -> Sequence[KVSpec]:
     """Return the caches that one mixer keeps."""
     if not isinstance(mixer, AttentionMixer):
         return [
@@ -136,18 +140,18 @@ def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
         ]
     if cache_choice.shares_kv(mixer):
         return []
-    choice = built.choices.by_mixer[mixer, is_kept]
+    choice = built.choices.by_mixer[mixer, part]
     if isinstance(mixer, CompressedAttention):
         return _compressed(mixer, built)
     if isinstance(mixer, LatentAttention):
         return _latent(mixer, choice, built)
     if isinstance(mixer, Attention):
-        attention = _attention(mixer, choice, is_kept, built)
+        attention = _attention(mixer, choice, built)
         return [attention] if mixer.indexer is None else [_index(mixer.indexer, built), attention]
     assert_never(mixer)
 
 
-def _attention(mixer: Attention, choice: Choice, is_kept: bool, built: _Build) -> KVSpec:
+def _attention(mixer: Attention, choice: Choice, built: _Build) -> KVSpec:
     engine = built.engine
     token_bytes = choice.token_bytes(engine.tensor_parallel)
     heads = parallelism.kv_heads_per_gpu(mixer.kv_heads, engine.tensor_parallel)

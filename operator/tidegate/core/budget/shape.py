@@ -87,6 +87,7 @@ class ModelShape:
     max_model_len: int
     longest_model_len: int
     mtp_layers: tuple[Layer, ...] = ()
+    predicted_tokens: int = 0
     draft_vocab_size: int | None = None
     quantization: Quantization | None = None
     vision: Mapping[str, Any] | None = None
@@ -167,6 +168,7 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         max_model_len=length.default,
         longest_model_len=length.longest,
         mtp_layers=tuple(Layer(mixers, mlps[-1]) for mixers in mixed.draft),
+        predicted_tokens=_predicted_tokens(model_type, drafted),
         draft_vocab_size=config_keys.integer(text, ("draft_vocab_size",)),
         quantization=quantization.read(config, text),
         vision=config_keys.mapping(config, "vision_config"),
@@ -211,6 +213,11 @@ def _draft_layer_count(text: Mapping[str, Any], model_type: str) -> int:
     if layers > _MOST_LAYERS:
         config_keys.invalid("num_nextn_predict_layers", f"must be at most {_MOST_LAYERS}")
     return layers
+
+
+def _predicted_tokens(model_type: str, draft_layers: int) -> int:
+    """Return the tokens that the layers predict: the engine runs only the first of some."""
+    return min(1, draft_layers) if model_type.startswith("mimo_v2") else draft_layers
 
 
 def _layer_embedding(text: Mapping[str, Any]) -> int:
