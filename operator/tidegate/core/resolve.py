@@ -17,7 +17,7 @@ from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
-from tidegate.core.command_line import graph_flags, serve, text_only
+from tidegate.core.command_line import graph_flags, scheduling, serve, speculation, text_only
 from tidegate.core.render import extra_args
 from tidegate.errors import Refused
 from tidegate.facts import engines, models
@@ -79,7 +79,7 @@ def engine_config(
         pipeline_parallel=pool.pipeline_parallel,
         prefix_caching=asked.prefix_caching,
         expert_parallel=further.get("enable-expert-parallel", False),
-        async_scheduling=further.get("async-scheduling"),
+        async_scheduling=_async_scheduling(asked, further),
         enforce_eager=asked.enforce_eager or graphs.enforce_eager,
         capture_sizes=graphs.sizes,
         largest_capture_size=graphs.largest,
@@ -90,6 +90,12 @@ def engine_config(
         attention_backend=asked.attention_backend,
         speculative=_speculative(asked.speculative),
     )
+
+
+def _async_scheduling(asked: EngineSpec, further: Mapping[str, Any]) -> bool | None:
+    speculative = asked.speculative
+    why = None if speculative is None else speculation.why_synchronous(speculative.method)
+    return scheduling.settle(further.get("async-scheduling"), why, "spec.engine.extraArgs")
 
 
 def _further_flags(asked: EngineSpec, engine: Engine) -> Mapping[str, Any]:
