@@ -12,8 +12,8 @@ from tidegate.api.engine_spec import EngineSpec, Speculative
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import draft, quantization, sizing
 from tidegate.core.budget import engine_config as configs
-from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
@@ -210,7 +210,10 @@ def _check_batch(asked: EngineSpec, seqs: int, batched: int, longest: int) -> No
 def _speculative(asked: Speculative | None) -> configs.Speculative | None:
     if asked is None:
         return None
-    return configs.Speculative(method=asked.method, tokens=asked.tokens, draft=_draft_config(asked))
+    method, config = speculation.by_name(asked.method, asked.model), _draft_config(asked)
+    if config is not None:
+        method = draft.method_of(method, config)
+    return configs.Speculative(method=method, tokens=asked.tokens, draft=config)
 
 
 def _draft_config(asked: Speculative) -> Mapping[str, Any] | None:

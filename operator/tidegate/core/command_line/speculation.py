@@ -14,6 +14,7 @@ from tidegate.facts.engines import Engine
 _MOST_TOKENS = 1024
 _AS_NAMED = (*keys.WITHOUT_DRAFT, "eagle", "eagle3", "dflash", "dspark")
 _SUFFIX_TOKENS = 24
+_TOKENS_MAY_BE_LEFT_OPEN = ("mtp", "suffix", "draft_model")  # the last turns out to be mtp
 # What the engine takes a draft for by its name, in this order.
 _BY_NAME = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
 _ASYNC_METHODS = (
@@ -49,6 +50,8 @@ def read(arguments: Mapping[str, Any], engine: Engine, longest: int) -> Asked:
         return Asked()
     name, given = _draft(config.get("model"))
     method = _method(config.get("method"), name, engine)
+    if method not in _TOKENS_MAY_BE_LEFT_OPEN:
+        _tokens(config, method, None)
     own = None
     if method not in keys.WITHOUT_DRAFT and (method != "mtp" or config.get("model") is not None):
         own = _config_of(name, given, method)
@@ -73,8 +76,17 @@ def why_synchronous(method: str, is_padded: bool = True) -> str | None:
     return None if is_padded else "disable_padded_drafter_batch in speculative-config"
 
 
+def by_name(asked: str, name: str | None) -> str:
+    """Return the method that the engine takes for a draft: its name may go before what is asked."""
+    if asked in _AS_NAMED:
+        return asked
+    lowered = (name or "").lower()
+    found = (method for mark, method in _BY_NAME.items() if mark in lowered)
+    return next(found, "mtp" if asked.endswith("_mtp") else asked)
+
+
 def _method(asked: Any, name: str | None, engine: Engine) -> str:
-    """Return the method; the name of the draft goes before one that is given or absent."""
+    """Return the method that is given, or that the engine infers from the draft's name."""
     if asked is None and name is not None and _is_class(name):
         return "custom_class"
     if asked is None:
@@ -82,11 +94,7 @@ def _method(asked: Any, name: str | None, engine: Engine) -> str:
     elif not isinstance(asked, str) or asked not in engine.speculative_methods:
         listed = ", ".join(engine.speculative_methods)
         refuse("method", f"{asked!r:.60} is none of {listed}")
-    if asked in _AS_NAMED:
-        return str(asked)
-    lowered = (name or "").lower()
-    found = (method for mark, method in _BY_NAME.items() if mark in lowered)
-    return next(found, "mtp" if asked.endswith("_mtp") else str(asked))
+    return by_name(str(asked), name)
 
 
 def _is_class(name: str) -> bool:
