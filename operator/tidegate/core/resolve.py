@@ -12,12 +12,12 @@ from tidegate.api.engine_spec import EngineSpec, Speculative
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.pool_spec import Pool
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import draft, quantization, sizing
 from tidegate.core.budget import engine_config as configs
-from tidegate.core.budget import quantization, sizing
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.core.budget.sizing import Sizing
-from tidegate.core.command_line import graph_flags, serve
+from tidegate.core.command_line import graph_flags, scheduling, serve, speculation, text_only
 from tidegate.core.render import extra_args
 from tidegate.errors import Refused
 from tidegate.facts import engines, models
@@ -79,16 +79,23 @@ def engine_config(
         pipeline_parallel=pool.pipeline_parallel,
         prefix_caching=asked.prefix_caching,
         expert_parallel=further.get("enable-expert-parallel", False),
-        async_scheduling=further.get("async-scheduling"),
+        async_scheduling=_async_scheduling(asked, further),
         enforce_eager=asked.enforce_eager or graphs.enforce_eager,
         capture_sizes=graphs.sizes,
         largest_capture_size=graphs.largest,
         graph_mode=graphs.mode,
-        language_only=further.get("language-model-only", False),
+        language_only=text_only.is_so(further, model),
+        takes_embeddings=further.get("enable-mm-embeds", False),
         enable_chunked_prefill=asked.chunked_prefill,
         attention_backend=asked.attention_backend,
         speculative=_speculative(asked.speculative),
     )
+
+
+def _async_scheduling(asked: EngineSpec, further: Mapping[str, Any]) -> bool | None:
+    speculative = asked.speculative
+    why = None if speculative is None else speculation.why_synchronous(speculative.method)
+    return scheduling.settle(further.get("async-scheduling"), why, "spec.engine.extraArgs")
 
 
 def _further_flags(asked: EngineSpec, engine: Engine) -> Mapping[str, Any]:
@@ -109,7 +116,6 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
         Refused: LENGTH_INVALID, the model has no positions for so many tokens; or its config does
             not tell, and neither does the spec.
     """
-    allowed = model.max_model_len
     if not model.length_is_known:
         if asked.max_model_len is None:
             raise Refused(
@@ -118,7 +124,7 @@ def max_model_len(asked: EngineSpec, model: ModelShape) -> int:
                 "spec.engine.maxModelLen",
             )
         return asked.max_model_len
-    longest = asked.max_model_len or allowed
+    longest, allowed = asked.max_model_len or model.max_model_len, model.longest_model_len
     if longest > allowed:
         raise Refused(
             Reason.LENGTH_INVALID,
@@ -204,7 +210,10 @@ def _check_batch(asked: EngineSpec, seqs: int, batched: int, longest: int) -> No
 def _speculative(asked: Speculative | None) -> configs.Speculative | None:
     if asked is None:
         return None
-    return configs.Speculative(method=asked.method, tokens=asked.tokens, draft=_draft_config(asked))
+    method, config = speculation.by_name(asked.method, asked.model), _draft_config(asked)
+    if config is not None:
+        method = draft.method_of(method, config)
+    return configs.Speculative(method=method, tokens=asked.tokens, draft=config)
 
 
 def _draft_config(asked: Speculative) -> Mapping[str, Any] | None:

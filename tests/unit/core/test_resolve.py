@@ -112,3 +112,53 @@ def test_other_arguments_that_change_memory_are_refused(argument):
         extra_args.normalised(asked.extra_args, resolve.engine_of(asked))
 
     assert argument.partition("=")[0] in refused.value.message
+
+
+@pytest.mark.parametrize("asked", [None, 32768, 131072])
+def test_a_longrope_model_takes_its_original_length_unless_more_is_asked_for(asked):
+    config = models.find("Qwen/Qwen3-8B").config | {
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": {"type": "longrope"},
+    }
+
+    assert resolve.max_model_len(engine(maxModelLen=asked), shape.read(config)) == (asked or 4096)
+
+
+def test_asynchronous_scheduling_beside_ngram_is_refused_with_the_fix():
+    speculative = {"method": "ngram", "tokens": 3}
+
+    with pytest.raises(Refused, match="speculation by ngram; leave it out") as refused:
+        flags_of("--async-scheduling", speculative=speculative)
+
+    assert refused.value.field == "spec.engine.extraArgs"
+    assert flags_of(speculative=speculative).async_scheduling is False
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "method"),
+    [
+        ("org/small", {}, "draft_model"),
+        ("org/EAGLE3-small", {}, "eagle3"),  # the engine goes by the name
+        ("org/small", {"num_nextn_predict_layers": 1}, "mtp"),
+    ],
+)
+def test_a_draft_model_is_what_the_engine_takes_it_for(name, change, method):
+    config = models.find("Qwen/Qwen3-8B").config | change
+    speculative = {"method": "draft_model", "model": name, "tokens": 3, "config": config}
+
+    assert flags_of(speculative=speculative).speculative.method == method
+
+
+@pytest.mark.parametrize(("limits", "is_text_only"), [('{"image": 0}', True), ("{}", False)])
+def test_limits_of_zero_leave_a_model_of_images_its_text(limits, is_text_only):
+    text = models.find("google/gemma-3-12b-it").config
+    model = shape.read({"model_type": "gemma3", "text_config": text, "vision_config": {}})
+    spec = deployment("--limit-mm-per-prompt", limits)
+    card = gpus.find("NVIDIA-H100-80GB-HBM3", None)
+
+    found = resolve.engine_config(
+        spec, spec.pools.unified, model, card, resolve.engine_of(spec.engine)
+    )
+
+    assert found.language_only is is_text_only

@@ -86,7 +86,7 @@ def _known(model_id: str) -> KnownModel:
         read = shape.read(found.config)
     except Refused as refusal:
         return KnownModel(model_id, None, found.standing, None, refusal.message)
-    longest = read.max_model_len if read.length_is_known else None
+    longest = read.longest_model_len if read.length_is_known else None
     why_not = _why_no_weights(read)
     return KnownModel(
         model_id, read.layer_count, found.standing, longest, why_not, why_not is not None

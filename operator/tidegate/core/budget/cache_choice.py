@@ -6,9 +6,10 @@ backend that serves it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import backends, kv_dtypes, latent_backends, parallelism
+from tidegate.core.budget import backends, kept_layers, kv_dtypes, latent_backends, parallelism
 from tidegate.core.budget.demand import Backend, Demand
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.mixers import (
@@ -21,13 +22,20 @@ from tidegate.core.budget.mixers import (
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
 
-_BOUNDARY_LAYERS = 2  # turboquant keeps the first and the last two at the model's dtype
 # Models whose heads differ by layer: the engine runs them with one version of FlashAttention, and
 # with Triton where that version is not there.
 _HEADS_DIFFER = ("gemma4_text",)
 # The engine gives these an fp8 cache on data center Blackwell if nothing else is asked for.
 _FP8_ON_BLACKWELL = ("glm_moe_dsa",)
 _TAKES_BFLOAT16_AS_AUTO = ("deepseek_v32",)
+
+
+class Part(Enum):
+    """Which of a model's layers: a kept one has the model's dtype, a draft's may have its own."""
+
+    PLAIN = auto()
+    KEPT = auto()
+    DRAFT = auto()
 
 
 @dataclass(frozen=True)
@@ -56,14 +64,22 @@ class Choice:
 
 @dataclass(frozen=True)
 class Choices:
-    """The choices of a model: by mixer and by whether the layer keeps the model's dtype.
+    """The choices of a model: by mixer and by part.
 
-    `kept` are the indices of layers that do, `first` is the first layer's choice.
+    `kept` are the indices of layers that keep the model's dtype, those from `layers` on are a
+    draft's. `first` is the first layer's choice.
     """
 
-    by_mixer: dict[tuple[AttentionMixer, bool], Choice]
+    by_mixer: dict[tuple[AttentionMixer, Part], Choice]
     kept: frozenset[int]
+    layers: int
     kv_cache_dtype: str
+
+    def part(self, index: int) -> Part:
+        """Return the part that a layer is of."""
+        if index >= self.layers:
+            return Part.DRAFT
+        return Part.KEPT if index in self.kept else Part.PLAIN
 
     @property
     def first(self) -> Choice | None:
@@ -84,21 +100,46 @@ def make(
         Refused: the engine cannot run this combination.
     """
     kv_cache_dtype = _kv_cache_dtype(shape, engine, model_dtype, capability)
-    kept = _kept(shape, engine, kv_cache_dtype)
-    wanted: dict[tuple[AttentionMixer, bool], None] = {}
+    kept = kept_layers.of(shape, engine, kv_cache_dtype)
+    wanted: dict[tuple[AttentionMixer, Part], None] = {}
     for index, layer in enumerate(shape.layers):
+        part = Part.KEPT if index in kept else Part.PLAIN
         for mixer in layer.mixers:
             if isinstance(mixer, AttentionMixer) and not shares_kv(mixer):
-                wanted[mixer, index in kept] = None
+                wanted[mixer, part] = None
     for mixer in drafted:
         if isinstance(mixer, AttentionMixer):
-            wanted[mixer, False] = None
+            wanted[mixer, Part.DRAFT] = None
+    of_draft = _of_draft(engine)
+    draft_dtype = _draft_dtype(shape, engine, kv_cache_dtype, model_dtype, capability)
+    dtypes = {Part.PLAIN: kv_cache_dtype, Part.KEPT: "auto", Part.DRAFT: draft_dtype}
     by_mixer = {}
-    for mixer, is_kept in wanted:
-        dtype = "auto" if is_kept else kv_cache_dtype
-        demand = _demand(shape, engine, mixer, dtype, model_dtype, capability)
-        by_mixer[mixer, is_kept] = Choice(mixer, demand, _backend(shape, engine, mixer, demand))
-    return Choices(by_mixer, kept, kv_cache_dtype)
+    for mixer, part in wanted:
+        flags = of_draft if part is Part.DRAFT else engine
+        demand = _demand(shape, flags, mixer, dtypes[part], model_dtype, capability)
+        by_mixer[mixer, part] = Choice(mixer, demand, _backend(shape, flags, mixer, demand))
+    return Choices(by_mixer, kept, shape.layer_count, kv_cache_dtype)
+
+
+def _of_draft(engine: EngineConfig) -> EngineConfig:
+    """Return the flags that a draft's layers are made with."""
+    asked = engine.speculative.attention_backend if engine.speculative else None
+    return engine if asked is None else replace(engine, attention_backend=asked)
+
+
+def _draft_dtype(
+    shape: ModelShape,
+    engine: EngineConfig,
+    kv_cache_dtype: str,
+    model_dtype: str,
+    capability: tuple[int, int],
+) -> str:
+    """Return the dtype of a draft's cache: its own, or the model's; its `auto` is the dtype."""
+    asked = engine.speculative.kv_cache_dtype if engine.speculative else None
+    if asked is None or asked == "auto":
+        return asked or kv_cache_dtype
+    flags = replace(engine, kv_cache_dtype=asked)
+    return _kv_cache_dtype(shape, flags, model_dtype, capability)
 
 
 def shares_kv(mixer: Mixer) -> bool:
@@ -123,57 +164,6 @@ def _kv_cache_dtype(
             "spec.kvCache.dtype",
         )
     return resolved
-
-
-def _kept(shape: ModelShape, engine: EngineConfig, kv_cache_dtype: str) -> frozenset[int]:
-    """Return the layers that keep the model's dtype."""
-    layers = shape.layer_count
-    beyond = [index for index in engine.kv_cache_skip_layers if not 0 <= index < layers]
-    if beyond:
-        raise Refused(
-            Reason.KV_DTYPE_UNSUPPORTED,
-            f"skipLayers {beyond[0]}: the model has layers 0 to {layers - 1}",
-            "spec.kvCache.skipLayers",
-        )
-    kept = set(engine.kv_cache_skip_layers)
-    if engine.kv_cache_skip_windows:
-        kept.update(index for index, layer in enumerate(shape.layers) if _has_window(layer.mixers))
-    if kv_cache_dtype in kv_dtypes.TURBOQUANT:
-        kept.update(_boundary(shape))
-    return frozenset(kept)
-
-
-def _has_window(mixers: Sequence[Mixer]) -> bool:
-    return any(isinstance(mixer, Attention) and mixer.window for mixer in mixers)
-
-
-def _boundary(shape: ModelShape) -> set[int]:
-    """Return the layers at both ends that turboquant leaves alone; none in hybrid models.
-
-    Raises:
-        Refused: attention and recurrent state lie in one layer, so the engine finds no attention;
-            or an end has a layer of chunked attention, whose backend cannot leave it alone.
-    """
-    mixed = [len(layer.mixers) > 1 for layer in shape.kinds]
-    if any(mixed):
-        _refuse_turboquant("layers that have attention beside a recurrent state")
-    if shape.recurrent:
-        return set()
-    layers = shape.layer_count
-    edge = min(_BOUNDARY_LAYERS, layers // 2)
-    ends = {*range(edge), *range(layers - edge, layers)}
-    mixers = [mixer for index in ends for mixer in shape.layers[index].mixers]
-    if any(isinstance(mixer, Attention) and mixer.chunk for mixer in mixers):
-        _refuse_turboquant("chunked attention in the first or last layers")
-    return ends
-
-
-def _refuse_turboquant(what: str) -> None:
-    raise Refused(
-        Reason.KV_DTYPE_UNSUPPORTED,
-        f"turboquant does not run with {what}; use fp8 or auto",
-        "spec.kvCache.dtype",
-    )
 
 
 def _demand(
@@ -211,10 +201,15 @@ def _demand(
         has_window=mixer.window is not None,
         has_sinks=mixer.has_sinks,
         is_sparse=mixer.indexer is not None,
-        images_both_ways=shape.images_both_ways,
+        images_both_ways=_images_both_ways(shape, engine),
         caps_scores=shape.caps_scores,
         needs_fa4=heads_differ and not is_fp8_on_hopper,
     )
+
+
+def _images_both_ways(shape: ModelShape, engine: EngineConfig) -> bool:
+    """Tell whether backends must allow it: not where a multimodal model takes no images."""
+    return shape.images_both_ways and (engine.takes_images or not shape.modalities)
 
 
 def _head_dims(shape: ModelShape) -> set[int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidegate.api.figures import Figure, exact, total
 from tidegate.api.reasons import Reason
-from tidegate.core.budget import activations, bands, draft, graphs, kv_layers, runtime, weights
+from tidegate.core.budget import activations, bands, draft, graphs, model_dtypes, runtime, weights
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.shape import ModelShape
 from tidegate.errors import Refused
@@ -86,7 +86,7 @@ def divide(case: Case) -> Division:
         Refused: the weights or the draft cannot be sized.
     """
     shape, engine = case.shape, case.engine
-    dtype = kv_layers.model_dtype(shape, engine, case.compute_capability)
+    dtype = model_dtypes.of(shape, engine, case.compute_capability)
     drafted = draft.read(shape, engine)
     captured = graphs.of(shape, engine, case.compute_capability)
     outside = runtime.outside(engine)

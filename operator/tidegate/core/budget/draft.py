@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from tidegate.api.reasons import Reason
+from tidegate.core.budget import quantization
 from tidegate.core.budget import shape as model_shape
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.mixers import Attention, Mixer
@@ -31,6 +32,16 @@ class Draft:
     retained_tokens: int = 0
 
 
+def method_of(asked: str, config: Mapping[str, Any]) -> str:
+    """Return the method that the engine takes: a draft with layers for it is one of mtp."""
+    return "mtp" if asked == "draft_model" and predicted_by(config) else asked
+
+
+def predicted_by(config: Mapping[str, Any]) -> int:
+    """Return the tokens that the config's own layers for multi-token prediction predict."""
+    return _own_shape(config).predicted_tokens
+
+
 def reads_hidden_states(engine: EngineConfig) -> bool:
     """Tell whether the draft continues from the model's own hidden states (EAGLE and MTP)."""
     return engine.speculative is not None and engine.speculative.method in (
@@ -51,6 +62,7 @@ def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
     if speculative is None or speculative.method in _WITHOUT_LAYERS:
         return None
     if speculative.method == "mtp":
+        _require_same(shape, speculative.draft)
         return _with_window(shape, _from_the_checkpoint(shape, speculative.tokens))
     if speculative.method not in _OWN_MODEL:
         _refuse(f"method {speculative.method} is not one that can be sized", f"{_FIELD}.method")
@@ -61,7 +73,18 @@ def read(shape: ModelShape, engine: EngineConfig) -> Draft | None:
         )
     own = _own_shape(speculative.draft)
     _require_alike(shape, own, speculative.method)
+    quantization.require_possible(own.quantization, speculative.quantization, f"{_FIELD}.config")
     return _with_window(shape, Draft(speculative.method, own.layers, own))
+
+
+def _require_same(shape: ModelShape, config: Mapping[str, Any] | None) -> None:
+    """Check that a draft for multi-token prediction is the model's own."""
+    if config is not None and _own_shape(config).mtp_layers != shape.mtp_layers:
+        _refuse(
+            "the draft has not the model's layers for multi-token prediction, and is not sized; "
+            "leave its model out for those of the model",
+            f"{_FIELD}.model",
+        )
 
 
 def _require_alike(shape: ModelShape, own: ModelShape, method: str) -> None:
@@ -121,6 +144,14 @@ def _from_the_checkpoint(shape: ModelShape, tokens: int) -> Draft:
             "method mtp needs a model whose config.json has num_nextn_predict_layers, and whose "
             "draft can be sized",
             f"{_FIELD}.method",
+        )
+    predicted = shape.predicted_tokens
+    if tokens > predicted and tokens % predicted:
+        more = -(-tokens // predicted) * predicted
+        _refuse(
+            f"{tokens} tokens must be at most the {predicted} that the model's layers predict, or "
+            f"a multiple; {predicted} or {more} work",
+            f"{_FIELD}.tokens",
         )
     several = min(shape.draft_layers, tokens) > 1
     return Draft("mtp", shape.mtp_layers, None, tokens - 1 if several else 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_NEVER_ASYNCHRONOUS = ("ngram", "suffix", "medusa", "mlp_speculator")
+_NEVER_ASYNCHRONOUS = ("ngram", "suffix", "medusa", "mlp_speculator", "custom_class")
 
 
 @dataclass(frozen=True)
@@ -12,12 +12,16 @@ class Speculative:
     """Speculative decoding as the engine is told.
 
     `draft` is the draft model's config.json; methods that have no draft of their own
-    (ngram, mtp) leave it empty.
+    (ngram, mtp) leave it empty. `kv_cache_dtype` and `attention_backend` are the draft's where it
+    does not take the model's, `quantization` is that of a draft with a config.json of its own.
     """
 
     method: str
     tokens: int
     draft: Mapping[str, Any] | None = None
+    kv_cache_dtype: str | None = None
+    attention_backend: str | None = None
+    quantization: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class EngineConfig:
     engine's default. `hybrid_kv_cache` False gives every layer blocks for all tokens.
     `capture_sizes` are the batches, in tokens, that CUDA graphs are captured for, or all up to
     `largest_capture_size`, and `graph_mode` which graphs; the engine's own where None. With
-    `language_only` the tower of a multimodal model is not loaded.
+    `language_only` the tower of a multimodal model is not loaded; embeddings of images may still
+    come with `takes_embeddings`.
     """
 
     version: str
@@ -60,6 +65,7 @@ class EngineConfig:
     largest_capture_size: int | None = None
     graph_mode: str | None = None
     language_only: bool = False
+    takes_embeddings: bool = False
     attention_backend: str | None = None
     async_scheduling: bool | None = None
     num_gpu_blocks_override: int | None = None
@@ -69,6 +75,11 @@ class EngineConfig:
     def speculated_tokens(self) -> int:
         """Tokens that are drafted in a step."""
         return self.speculative.tokens if self.speculative else 0
+
+    @property
+    def takes_images(self) -> bool:
+        """Tell whether a multimodal model's requests may hold images, or their embeddings."""
+        return self.takes_embeddings or not self.language_only
 
     @property
     def in_flight_tokens(self) -> int:

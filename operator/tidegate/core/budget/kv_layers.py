@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from tidegate.api.reasons import Reason
 from tidegate.core.budget import (
     block_sizes,
     cache_choice,
@@ -12,12 +11,13 @@ from tidegate.core.budget import (
     draft,
     kv_dtypes,
     kv_spec,
+    model_dtypes,
     parallelism,
     shared_blocks,
     states,
 )
 from tidegate.core.budget.block_sizes import BlockSizes
-from tidegate.core.budget.cache_choice import Choice, Choices
+from tidegate.core.budget.cache_choice import Choice, Choices, Part
 from tidegate.core.budget.draft import Draft
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.budget.kv_spec import KVSpec
@@ -31,7 +31,6 @@ from tidegate.core.budget.mixers import (
 )
 from tidegate.core.budget.reach import AllTokens, Chunk, Reach, States, Window
 from tidegate.core.budget.shape import ModelShape
-from tidegate.errors import Refused
 
 # A compressed cache: a token in the window, and a state that stands for several, take these bytes.
 _COMPRESSED_BYTES = 584
@@ -75,15 +74,17 @@ def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int
         Refused: the engine cannot run this combination.
     """
     drafted = draft.read(shape, engine)
+    if drafted is not None and drafted.shape is not None:
+        parallelism.check_draft(shape, drafted.shape, engine)
     layers = [layer.mixers for layer in shape.layers]
     layers += [layer.mixers for layer in drafted.layers] if drafted else []
     built = _prepared(shape, engine, compute_capability, drafted)
-    by_layer: dict[tuple[tuple[Mixer, ...], bool], list[KVSpec]] = {}
+    by_layer: dict[tuple[tuple[Mixer, ...], Part], list[KVSpec]] = {}
     specs: list[KVSpec] = []
     stage_of: list[int] = []
     stages = _stage_of_layer(shape, engine)
     for index, mixers in enumerate(layers):
-        key = (mixers, index in built.choices.kept)
+        key = (mixers, built.choices.part(index))
         if key not in by_layer:
             by_layer[key] = [spec for mixer in mixers for spec in _specs(mixer, key[1], built)]
         specs += by_layer[key]
@@ -102,31 +103,15 @@ def build(shape: ModelShape, engine: EngineConfig, compute_capability: tuple[int
     )
 
 
-def model_dtype(shape: ModelShape, engine: EngineConfig, capability: tuple[int, int]) -> str:
-    """Return the dtype that the engine runs the model in; `auto` follows checkpoint and GPU.
-
-    Raises:
-        Refused: bfloat16 is asked for on a GPU that has none.
-    """
-    if engine.model_dtype == "auto":
-        return shape.dtype if capability >= (8, 0) else "float16"
-    if engine.model_dtype == "bfloat16" and capability < (8, 0):
-        raise Refused(
-            Reason.FLAG_UNSUPPORTED,
-            f"dtype bfloat16 needs compute capability 8.0, this GPU has "
-            f"{capability[0]}.{capability[1]}; use float16",
-            "spec.model.weights.dtype",
-        )
-    return engine.model_dtype
-
-
 def _prepared(
     shape: ModelShape,
     engine: EngineConfig,
     capability: tuple[int, int],
     drafted: Draft | None,
 ) -> _Build:
-    dtype = model_dtype(shape, engine, capability)
+    dtype = model_dtypes.of(shape, engine, capability)
+    if drafted is not None and drafted.shape is not None:
+        model_dtypes.require_stable(drafted.shape, dtype, "bfloat16, or another draft")
     mixers = [mixer for layer in drafted.layers for mixer in layer.mixers] if drafted else []
     choices = cache_choice.make(shape, engine, dtype, capability, mixers)
     states.check(shape, engine)
@@ -145,7 +130,7 @@ def _stage_of_layer(shape: ModelShape, engine: EngineConfig) -> list[int]:
     return [number for number, stage in enumerate(stages) for _ in stage]
 
 
-def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
+def _specs(mixer: Mixer, part: Part, built: _Build) -> Sequence[KVSpec]:
     """Return the caches that one mixer keeps."""
     if not isinstance(mixer, AttentionMixer):
         return [
@@ -155,18 +140,18 @@ def _specs(mixer: Mixer, is_kept: bool, built: _Build) -> Sequence[KVSpec]:
         ]
     if cache_choice.shares_kv(mixer):
         return []
-    choice = built.choices.by_mixer[mixer, is_kept]
+    choice = built.choices.by_mixer[mixer, part]
     if isinstance(mixer, CompressedAttention):
         return _compressed(mixer, built)
     if isinstance(mixer, LatentAttention):
         return _latent(mixer, choice, built)
     if isinstance(mixer, Attention):
-        attention = _attention(mixer, choice, is_kept, built)
+        attention = _attention(mixer, choice, built)
         return [attention] if mixer.indexer is None else [_index(mixer.indexer, built), attention]
     assert_never(mixer)
 
 
-def _attention(mixer: Attention, choice: Choice, is_kept: bool, built: _Build) -> KVSpec:
+def _attention(mixer: Attention, choice: Choice, built: _Build) -> KVSpec:
     engine = built.engine
     token_bytes = choice.token_bytes(engine.tensor_parallel)
     heads = parallelism.kv_heads_per_gpu(mixer.kv_heads, engine.tensor_parallel)

@@ -62,6 +62,21 @@ def check(shape: ModelShape, engine: EngineConfig) -> None:
         _check_context_parallel(shape, engine)
 
 
+def check_draft(shape: ModelShape, draft: ModelShape, engine: EngineConfig) -> None:
+    """Check that a draft with a config.json of its own can be divided as its model is.
+
+    Raises:
+        Refused: PARALLELISM_INVALID says what does not divide what, and which sizes do.
+    """
+    fault = _fault(draft, engine.tensor_parallel, engine.expert_parallel)
+    if fault is not None:
+        sizes = [size for size in choices(shape) if _fault(draft, size) is None]
+        _refuse(
+            f"tensorParallel {engine.tensor_parallel} {fault} of the draft; "
+            f"{', '.join(map(str, sizes))} work for both, or use another draft"
+        )
+
+
 def _fault(shape: ModelShape, size: int, expert_parallel: bool = False) -> str | None:
     if size < 1:
         return "must be at least 1"

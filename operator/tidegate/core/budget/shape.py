@@ -1,6 +1,5 @@
 """The shape of a model: what its config.json says about the bytes that it needs."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,13 @@ from tidegate.core.budget import (
     config_keys,
     feed_forward,
     layer_kinds,
+    lengths,
+    modalities,
     quantization,
     recurrent_config,
     shared_blocks,
     structure,
+    text_part,
 )
 from tidegate.core.budget.checkpoint import Checkpoint
 from tidegate.core.budget.feed_forward import MLP, Absent
@@ -24,31 +26,6 @@ from tidegate.core.budget.recurrent import Recurrent
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
-_LENGTHS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "model_max_length",
-    "max_target_positions",
-    "max_sequence_length",
-    "max_seq_length",
-    "seq_len",
-)
-_TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
-# An abridged config.json may give the text part under the wrapper's own type.
-_TEXT_TYPES = {
-    "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
-    "gemma4": "gemma4_text",
-    "llama4": "llama4_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "kimi_k25": "kimi_k2",
-    "kimi_k3": "kimi_linear",
-    "minimax_m3_vl": "minimax_m3",
-    "step3p7": "step3p5",
-}
 # The engine counts these by another key: one of two attentions in each layer.
 _LAYERS_OF_TYPE = {"longcat_flash": ("num_layers",)}
 # What their layers for multi-token prediction keep is not known.
@@ -61,19 +38,9 @@ _TIED_BY_DEFAULT = (
     *("lfm2", "mamba"),
 )
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatGLM")
-_LENGTH_WHEN_UNKNOWN = 2048
 _MOST_LAYERS = 10_000
-# Scalings whose length config.json already contains; the engine multiplies by the others' factor.
-_LENGTH_IS_SCALED = (
-    "su",
-    "longrope",
-    "llama3",
-    "yarn",
-    "deepseek_yarn",
-    "deepseek_llama_scaling",
-)
-# Wrappers whose images attend in both directions; the engine then needs backends that can.
-_IMAGES_ATTEND_BOTH_WAYS = ("gemma3", "paligemma", "molmo2", "bagel", "moondream3")
+# The engine refuses float16 for these: their numbers leave its range.
+_NOT_IN_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
 
 
 @dataclass(frozen=True)
@@ -101,9 +68,11 @@ class ModelShape:
     checkpoint brings along. `state_dtype` is what recurrent layers keep their state in, None for
     the model's own. `beside_layers_elements` are embeddings that layers have for themselves, and
     blocks that they share.
-    `vision` is the config of the vision tower, `images_both_ways` says that its
-    tokens attend to each other in both directions. Where the config states no length
-    (`length_is_known`), `max_model_len` is what the engine assumes, and bounds nothing.
+    `vision` is the config of the vision tower, `modalities` what the model takes beside text;
+    `images_both_ways` says that an image's tokens attend to each other in both directions.
+    `max_model_len` is the length that the engine takes by itself, `longest_model_len` the longest
+    that may be asked for; where the config states no length (`length_is_known`), the first is what
+    the engine assumes, and nothing is a bound.
     `target_hidden_size` is of the model whose hidden states a draft reads. `checkpoint` has what
     its files tell, where they are given.
     """
@@ -116,14 +85,18 @@ class ModelShape:
     tied_embeddings: bool
     layers: tuple[Layer, ...]
     max_model_len: int
+    longest_model_len: int
     mtp_layers: tuple[Layer, ...] = ()
+    predicted_tokens: int = 0
     draft_vocab_size: int | None = None
     quantization: Quantization | None = None
     vision: Mapping[str, Any] | None = None
     state_dtype: str | None = None
     caps_scores: bool = False
     beside_layers_elements: int = 0
+    modalities: tuple[str, ...] = ()
     images_both_ways: bool = False
+    is_stable_in_float16: bool = True
     length_is_known: bool = True
     target_hidden_size: int | None = None
     checkpoint: Checkpoint | None = None
@@ -175,16 +148,15 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         Refused: MODEL_CONFIG_INVALID names a key that is missing or makes no sense;
             MODEL_NOT_SIZED names the keys of a structure that the rules do not cover.
     """
-    text = _text_config(config)
-    named_type = config_keys.text(text, "model_type") or ""
-    outer_type = config_keys.text(config, "model_type") or ""
-    named_type = named_type or (outer_type if outer_type in _TEXT_TYPES else "")
-    model_type = _TEXT_TYPES.get(named_type, named_type)
+    text = text_part.of(config)
+    model_type = text_part.model_type(config, text)
+    outer_type = config_keys.text(config, "model_type") or model_type
     count = _layer_count(text, model_type)
     mlps = feed_forward.read(text, model_type, count)
     drafted = _draft_layer_count(text, model_type)
     mixed = structure.read(text, model_type, count, drafted)
     layers = tuple(Layer(mixers, mlp) for mixers, mlp in zip(mixed.layers, mlps, strict=True))
+    length = lengths.read(text, model_type)
     return ModelShape(
         architecture=_architecture(config),
         model_type=model_type,
@@ -193,8 +165,10 @@ def read(config: Mapping[str, Any]) -> ModelShape:
         vocab_size=config_keys.integer(text, ("vocab_size", "padded_vocab_size")),
         tied_embeddings=_tied(config, text, model_type),
         layers=layers,
-        max_model_len=_max_model_len(config, text),
+        max_model_len=length.default,
+        longest_model_len=length.longest,
         mtp_layers=tuple(Layer(mixers, mlps[-1]) for mixers in mixed.draft),
+        predicted_tokens=_predicted_tokens(model_type, drafted),
         draft_vocab_size=config_keys.integer(text, ("draft_vocab_size",)),
         quantization=quantization.read(config, text),
         vision=config_keys.mapping(config, "vision_config"),
@@ -203,9 +177,11 @@ def read(config: Mapping[str, Any]) -> ModelShape:
             count * _layer_embedding(text) + shared_blocks.elements(text, model_type)
         ),
         caps_scores=bool(text.get("attn_logit_softcapping")),
-        images_both_ways=_images_both_ways(config, text),
+        modalities=modalities.read(config, text),
+        images_both_ways=modalities.are_both_ways(config, text),
+        is_stable_in_float16=outer_type not in _NOT_IN_FLOAT16,
         target_hidden_size=config_keys.integer(text, ("target_hidden_size",)),
-        length_is_known=config_keys.present(text, _LENGTHS) is not None,
+        length_is_known=length.is_known,
         checkpoint=checkpoint.read(config, count, _with_weights(layers)),
     )
 
@@ -239,29 +215,15 @@ def _draft_layer_count(text: Mapping[str, Any], model_type: str) -> int:
     return layers
 
 
+def _predicted_tokens(model_type: str, draft_layers: int) -> int:
+    """Return the tokens that the layers predict: the engine runs only the first of some."""
+    return min(1, draft_layers) if model_type.startswith("mimo_v2") else draft_layers
+
+
 def _layer_embedding(text: Mapping[str, Any]) -> int:
     """Return the elements of the embeddings that every layer has for itself."""
     width = config_keys.integer(text, ("hidden_size_per_layer_input",), at_least=0) or 0
     return width * (config_keys.integer(text, ("vocab_size_per_layer_input",)) or 0)
-
-
-def _images_both_ways(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
-    if config.get("model_type") in _IMAGES_ATTEND_BOTH_WAYS:
-        return True
-    return text.get("use_bidirectional_attention") == "vision"
-
-
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of the config that describes the language model."""
-    if not isinstance(config, Mapping):
-        config_keys.invalid("config", "must be an object")
-    thinker = config_keys.mapping(config, "thinker_config")
-    if thinker is not None:
-        return _text_config(thinker)
-    key = config_keys.present(config, _TEXT_CONFIGS)
-    if key is None:
-        return config
-    return config_keys.mapping(config, key) or config
 
 
 def _architecture(config: Mapping[str, Any]) -> str:
@@ -278,8 +240,9 @@ def _architecture(config: Mapping[str, Any]) -> str:
 
 
 def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
-    """Return the dtype that the engine takes for `auto`; 32 bit checkpoints are run in 16 bit."""
-    for part in (text, config):
+    """Return the checkpoint's dtype as the engine looks for it; 32 bit ones are run in 16 bit."""
+    parts = (config, text, config_keys.mapping(config, "vision_config") or {})
+    for part in parts:
         key = config_keys.present(part, ("dtype", "torch_dtype"))
         if key is not None:
             name = (config_keys.text(part, key) or "").removeprefix("torch.")
@@ -293,25 +256,3 @@ def _tied(config: Mapping[str, Any], text: Mapping[str, Any], model_type: str) -
     default = model_type.startswith(_TIED_BY_DEFAULT)
     outer = config_keys.flag(config, "tie_word_embeddings", default)
     return config_keys.flag(text, "tie_word_embeddings", outer)
-
-
-def _max_model_len(config: Mapping[str, Any], text: Mapping[str, Any]) -> int:
-    """Return the engine's default for --max-model-len, rope scaling included."""
-    lengths = [config_keys.integer(text, (key,)) for key in _LENGTHS]
-    length = min((one for one in lengths if one is not None), default=_LENGTH_WHEN_UNKNOWN)
-    rope = config_keys.mapping(text, "rope_parameters") or config_keys.mapping(text, "rope_scaling")
-    if not rope:
-        return length
-    rope_type = rope.get("rope_type", rope.get("type", "default"))
-    if rope_type == "longrope":
-        return (
-            config_keys.integer(text, ("original_max_position_embeddings",))
-            or config_keys.integer(config, ("original_max_position_embeddings",))
-            or length
-        )
-    factor = rope.get("factor")
-    if rope_type in _LENGTH_IS_SCALED or factor is None:
-        return length
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1e6:
-        config_keys.invalid("rope_scaling", f"has no sensible factor: {factor!r}"[:200])
-    return math.floor(length * factor)

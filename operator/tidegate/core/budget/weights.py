@@ -1,6 +1,7 @@
 """Bytes of a model's weights on each GPU, and how they are known."""
 
 from collections import Counter
+from dataclasses import replace
 
 from tidegate.api.figures import Figure, estimated, measured
 from tidegate.core.budget import bands, checkpoint_weights
@@ -51,6 +52,8 @@ def of_draft(shape: ModelShape, draft: Draft, engine: EngineConfig, dtype: str) 
         stored = checkpoint_weights.of_draft(shape, engine, dtype)
         if stored is not None:
             return stored
+    if draft.shape is not None and engine.speculative is not None:
+        engine = replace(engine, quantization=engine.speculative.quantization)
     sizes = arithmetic.sizes_of(own, engine, dtype)
     count: float = sum(arithmetic.layer_bytes(layer, sizes) for layer in draft.layers)
     inputs = 3 if draft.method == "eagle3" else 2

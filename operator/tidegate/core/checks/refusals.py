@@ -232,7 +232,7 @@ def _for_lengths(
 def _longest(spec: LLMDeploymentSpec, world: World, works: Works) -> Iterator[Value]:
     """Yield the longest maxModelLen that works; it is looked for only when it is asked for."""
     now = spec.engine.max_model_len or world.model.max_model_len
-    below = min(now, world.model.max_model_len + 1) if world.model.length_is_known else now
+    below = min(now, world.model.longest_model_len + 1) if world.model.length_is_known else now
     path = "spec.engine.maxModelLen"
     longest = nearest.largest(below, lambda length: works(path, length), _least(spec))
     if longest is not None:

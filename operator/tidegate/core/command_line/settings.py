@@ -16,7 +16,9 @@ from tidegate.core.command_line import (
     batch_limits,
     graph_flags,
     hybrid,
+    scheduling,
     speculation,
+    text_only,
     uncounted,
 )
 from tidegate.errors import Refused
@@ -68,7 +70,7 @@ def settle(
     longest = model.max_model_len if asked_length in (None, _AUTO) else asked_length
     _check_length(asked_length, longest, model)
     limits = batch_limits.settle(arguments, engine, gpu, longest)
-    speculative, may_be_async = speculation.read(arguments, engine, model)
+    asked = speculation.read(arguments, engine, longest)
     graphs = graph_flags.read(arguments)
     return Settings(
         engine=EngineConfig(
@@ -97,11 +99,14 @@ def settle(
             capture_sizes=graphs.sizes,
             largest_capture_size=graphs.largest,
             graph_mode=graphs.mode,
-            language_only=arguments.get("language-model-only", False),
+            language_only=text_only.is_so(arguments, model),
+            takes_embeddings=arguments.get("enable-mm-embeds", False),
             attention_backend=_attention_backend(arguments, engine),
-            async_scheduling=arguments.get("async-scheduling", None if may_be_async else False),
+            async_scheduling=scheduling.settle(
+                arguments.get("async-scheduling"), asked.why_synchronous, "async-scheduling"
+            ),
             num_gpu_blocks_override=_positive(arguments, "num-gpu-blocks-override"),
-            speculative=speculative,
+            speculative=asked.speculative,
         ),
         memory_share=_memory_share(arguments, engine),
         kv_cache_bytes=_positive(arguments, "kv-cache-memory-bytes"),
@@ -115,10 +120,10 @@ def _check_length(asked: int | None, longest: int, model: ModelShape) -> None:
         if asked in (None, _AUTO):
             _refuse_length("is needed: the model's config does not tell how many tokens it allows")
         return
-    if longest > model.max_model_len:
+    if longest > model.longest_model_len:
         _refuse_length(
-            f"{longest} is above the {model.max_model_len} tokens that the model's config allows; "
-            "lower it to that"
+            f"{longest} is above the {model.longest_model_len} tokens that the model's config "
+            "allows; lower it to that"
         )
 
 

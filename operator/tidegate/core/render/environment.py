@@ -11,7 +11,7 @@ from tidegate.api.engine_spec import EnvVar
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.model_spec import ModelSource
 from tidegate.api.reasons import Reason
-from tidegate.core import names
+from tidegate.core import engine_variables, names
 from tidegate.core.render import timing
 from tidegate.core.render.expansion import literal
 from tidegate.errors import Refused
@@ -77,35 +77,33 @@ _REFUSED: dict[str, str] = {
     "VLLM_CONFIG_ROOT": _FOLDERS,
     "VLLM_CPU_KVCACHE_SPACE": "it overrides the planned KV cache; set budget.kvCache",
     "VLLM_CUDART_SO_PATH": _CODE,
-    "VLLM_ENABLE_STARTUP_PLAN": "it brings back an earlier KV size; set budget.kvCache",
     "VLLM_HOST_IP": "it is the pod's address",
     "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH": "a dead engine would stay without being restarted",
     "VLLM_KV_CACHE_LAYOUT": "a pair must have one layout, which the connector chooses",
     "VLLM_LOGGING_CONFIG_PATH": _CODE,
     "VLLM_LOGGING_STREAM": _CODE,
-    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "the plan counts on the engine's default",
-    "VLLM_MLA_DISABLE": "it changes the size of the KV cache",
-    "VLLM_MODEL_REDIRECT_PATH": "it serves another model; set model.id",
     "VLLM_NCCL_SO_PATH": _CODE,
     "VLLM_PLUGINS": _CODE,
     "VLLM_PORT": f"the engine listens on port {names.ENGINE_PORT}",
-    "VLLM_PP_LAYER_PARTITION": "the plan counts on an even division of the layers",
     "VLLM_RPC_BASE_PATH": _FOLDERS,
     "VLLM_RUST_FRONTEND_PATH": _CODE,
     "VLLM_SERVER_DEV_MODE": _OPENS,
     "VLLM_TORCH_PROFILER_DIR": _OPENS,
     "VLLM_USE_MODELSCOPE": "it takes the model from another hub; set model.source",
     "VLLM_USE_SIMPLE_KV_OFFLOAD": _CONNECTOR,
-    "VLLM_USE_V2_MODEL_RUNNER": "the plan counts on the engine's own choice of model runner",
+}
+# The fields that do the same as variables which change the plan.
+_INSTEAD = {
+    "CUDA_MPS_": "lower budget.safetyLine",
+    "VLLM_DP_": "a pod is one engine; raise the pool's replicas",
+    "VLLM_ENABLE_STARTUP_PLAN": "set budget.kvCache",
+    "VLLM_MODEL_REDIRECT_PATH": "set model.id",
 }
 _REFUSED_PREFIXES: dict[str, str] = {
-    "CUDA_MPS_": "it limits the GPU's memory beneath the plan; lower budget.safetyLine",
     "LD_": _CODE,
     "NVIDIA_MIG_": _DEVICES,
     "OPENSSL_": _CODE,
     "PYTHON": _CODE,
-    "VLLM_ALLOW_": "it lifts a limit that the plan relies on",
-    "VLLM_DP_": "a pod is one engine; raise the pool's replicas",
     "VLLM_MOONCAKE_": _CONNECTOR,
     "VLLM_NIXL_": _CONNECTOR,
     "VLLM_P2P_": _CONNECTOR,
@@ -144,6 +142,10 @@ def check(variables: list[EnvVar]) -> None:
 def _fault(name: str) -> str | None:
     if name in _FIXED:
         return f"Tidegate sets it to {_FIXED[name]}; remove it"
+    changes = engine_variables.why_not(name)
+    if changes is not None:
+        fields = (field for start, field in _INSTEAD.items() if name.startswith(start))
+        return "; ".join((changes, *fields))
     if name in _REFUSED:
         return _REFUSED[name]
     found = (why for prefix, why in _REFUSED_PREFIXES.items() if name.startswith(prefix))

@@ -143,35 +143,6 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_key(llama_8b, extra, key)
     assert refused.value.field == f"spec.model.config.{key}"
 
 
-@pytest.mark.parametrize(
-    ("rope", "length"),
-    [
-        (None, 131072),
-        ({"rope_type": "llama3", "factor": 8.0}, 131072),
-        ({"type": "yarn", "factor": 4.0}, 131072),
-        ({"type": "linear", "factor": 2.0}, 262144),
-        ({"rope_type": "dynamic", "factor": 1.5}, 196608),
-        ({"rope_type": "default"}, 131072),
-    ],
-)
-def test_the_longest_sequence_follows_rope_scaling_as_the_engine_applies_it(llama_8b, rope, length):
-    assert shape.read(llama_8b | {"rope_scaling": rope}).max_model_len == length
-
-
-def test_longrope_starts_at_the_original_length(llama_8b):
-    read = shape.read(
-        llama_8b
-        | {"rope_scaling": {"rope_type": "longrope", "factor": 32.0}}
-        | {"original_max_position_embeddings": 4096}
-    )
-
-    assert read.max_model_len == 4096
-
-
-def test_the_smallest_of_several_lengths_counts(llama_8b):
-    assert shape.read(llama_8b | {"max_seq_len": 2048}).max_model_len == 2048
-
-
 def test_experts_dense_layers_and_shared_experts_are_told_apart(llama_8b):
     read = shape.read(
         llama_8b

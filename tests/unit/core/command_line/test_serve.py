@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.api.engine_spec import EnvVar
+from tidegate.api.reasons import Reason
+from tidegate.core import engine_variables
 from tidegate.core.command_line import serve, words
+from tidegate.core.render import environment
 from tidegate.errors import Invalid, Refused
 from tidegate.facts import engines
 
@@ -154,6 +158,7 @@ def test_a_config_file_that_is_no_mapping_is_invalid(config):
         "vllm serve m -tp 2",
         "VLLM_USE_V1=1 HF_HOME='/a b' vllm serve m -tp 2",
         "env A=1 vllm serve m -tp 2",
+        "CUDA_VISIBLE_DEVICES=0,1 OMP_NUM_THREADS=8 vllm serve m -tp 2",
         "/opt/venv/bin/vllm serve m \\\n  -tp 2",
         "python3 -m vllm.entrypoints.openai.api_server --model m -tp 2",
         "python -m vllm.entrypoints.cli.main serve m -tp 2",
@@ -163,6 +168,48 @@ def test_ways_to_start_the_engine_are_known(line):
     command = read(line)
 
     assert (command.model, dict(command.arguments)) == ("m", {"tensor-parallel-size": 2})
+
+
+@pytest.mark.parametrize(
+    ("variable", "why"),
+    [
+        ("VLLM_PP_LAYER_PARTITION=40,24", "an even division of the layers"),
+        ("VLLM_MLA_DISABLE=1", "changes the size of the KV cache"),
+        ("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", "lifts a limit"),
+        ("VLLM_USE_V2_MODEL_RUNNER=0", "model runner"),
+        ("VLLM_BATCH_INVARIANT=1", "attention backends"),
+        ("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0", "engine's default"),
+        ("VLLM_MODEL_REDIRECT_PATH=/x", "another model"),
+        ("VLLM_DP_SIZE=4", "how many engines"),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4G", "limits the GPU's memory"),
+    ],
+)
+@pytest.mark.parametrize("line", ["{} vllm serve m -tp 2", "env A=1 {} vllm serve m -tp 2"])
+def test_a_variable_that_changes_what_is_planned_is_refused_with_the_why(line, variable, why):
+    name = variable.partition("=")[0]
+
+    with pytest.raises(Refused, match=rf"{name}: .*{why}.*remove it") as refused:
+        read(line.format(variable))
+
+    assert refused.value.reason == Reason.ENV_RESERVED
+
+
+def test_all_such_variables_are_named_at_once():
+    with pytest.raises(Refused, match=r"VLLM_MLA_DISABLE.*VLLM_PP_LAYER_PARTITION"):
+        read("VLLM_MLA_DISABLE=1 HF_TOKEN=x VLLM_PP_LAYER_PARTITION=1,2 vllm serve m")
+
+
+@pytest.mark.parametrize("name", sorted(engine_variables.CHANGE_THE_PLAN))
+def test_a_resource_is_refused_such_a_variable_in_the_same_words(name):
+    with pytest.raises(Refused) as line:
+        read(f"{name}=1 vllm serve m")
+    with pytest.raises(Refused) as resource:
+        environment.check([EnvVar(name=name, value="1")])
+
+    why = f"{name}: {engine_variables.CHANGE_THE_PLAN[name]}"
+    assert why in line.value.message
+    assert why in resource.value.message
+    assert line.value.reason == resource.value.reason
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_the_short_flags_of_speculation_are_the_same_object():
 def test_a_draft_that_nobody_knows_is_refused_with_the_fix():
     with pytest.raises(Refused, match=r"nobody/draft.*config"):
         settle(
-            speculative_config={"method": "eagle", "model": "nobody/draft", "num_specul": 1}
+            speculative_config={"method": "eagle", "model": "nobody/draft"}
             | {"num_speculative_tokens": 1}
         )
 
