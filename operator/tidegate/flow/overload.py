@@ -90,10 +90,10 @@ class _Look:
         signals = self._signals(ref, spec)
         metrics = self._available(document, spec, signals, before)
         timers = before.timers if before else Timers()
-        if self._is_off(spec):
-            return Overseen(None, Timers(), signals, metrics, self.now)
         held = decision_of(ref, document, self.memory) or Decision()
-        to = target(spec.overload, self.now)
+        if self._is_off(spec, held):
+            return Overseen(None, Timers(), signals, metrics, self.now)
+        to = target(spec.overload, held, self.now)
         headroom = self._headroom(ref, Ref(ref.namespace, to)) if to else None
         load = self.metrics.loads().get(ref)
         decision, timers = decide(
@@ -108,11 +108,12 @@ class _Look:
         )
         return Overseen(decision, timers, signals, metrics, self.now)
 
-    def _is_off(self, spec: LLMDeploymentSpec) -> bool:
-        """Say whether there is no Prometheus to decide by, and no lever that needs none."""
+    def _is_off(self, spec: LLMDeploymentSpec, held: Decision) -> bool:
+        """Say whether there is no Prometheus to decide by, nor a lever or what one has left."""
         silence = self.metrics.why_silent()
         is_unconfigured = silence is not None and silence.reason is Reason.METRICS_UNCONFIGURED
-        return is_unconfigured and lever.held(spec.overload, self.now) is None
+        is_needed = lever.held(spec.overload, self.now) is not None or held.is_kept(self.now)
+        return is_unconfigured and not is_needed
 
     def _available(
         self,
