@@ -451,6 +451,34 @@ class TestAShift:
         assert config(world).shift is None
 
 
+class TestMadeAnew:
+    async def test_a_deployment_of_the_same_name_begins_with_no_share_of_the_former_one(self):
+        world = await overloaded()
+        for key in [key for key in world.api.objects if key[0] not in _OF_THE_CLUSTER]:
+            world.api.remove(key)
+        world.apply()
+        world.metrics.values.clear()
+        await world.run()
+        assert config(world).shed is None, "not before the next tick either"
+        assert "overload" not in world.status()
+        await world.oversee(30)
+
+        assert config(world).shed is None
+        assert world.status()["overload"]["shedPercent"] == 0
+
+    async def test_what_was_known_of_the_former_one_is_not_known_of_it(self):
+        world = await serving()
+        world.api.remove(("LLMDeployment", "default", "chat"))
+        world.apply()
+        world.metrics.values.clear()
+        await world.tick()
+
+        assert world.memory.overload.seen[CHAT].metrics.status != "True"
+
+
+_OF_THE_CLUSTER = ("Node", "CustomResourceDefinition")
+
+
 class TestAnotherProcess:
     async def test_goes_on_from_what_the_status_says(self):
         world = await overloaded()

@@ -54,7 +54,7 @@ def loop(
         return _as_before(before)
     if not spec.gate.enabled:
         return Loop()
-    seen = memory.seen.get(snapshot.ref)
+    seen = memory.of(snapshot.ref, snapshot.document)
     if seen is None:
         return _as_before(before)
     if seen.decision is None:
