@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core.overload import conditions, lever, pressure, to_status
+from tidegate.core.overload import conditions, pressure, to_status
 from tidegate.core.overload.complete import complete
 from tidegate.core.overload.decide import decide, target
 from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
@@ -91,8 +91,6 @@ class _Look:
         metrics = self._available(document, spec, signals, before)
         timers = before.timers if before else Timers()
         held = decision_of(ref, document, self.memory) or Decision()
-        if self._is_off(spec, held):
-            return Overseen(None, Timers(), signals, metrics, self.now, uid)
         to = target(spec.overload, held, self.now)
         headroom = self._headroom(ref, Ref(ref.namespace, to)) if to else None
         load = self.metrics.loads().get(ref)
@@ -106,13 +104,15 @@ class _Look:
             self.tick,
             load.requests_per_second if load else None,
         )
+        if self._is_off(decision):
+            return Overseen(None, Timers(), signals, metrics, self.now, uid)
         return Overseen(decision, timers, signals, metrics, self.now, uid)
 
-    def _is_off(self, spec: LLMDeploymentSpec, held: Decision) -> bool:
+    def _is_off(self, decision: Decision) -> bool:
         """Say whether there is no Prometheus to decide by, nor a lever or what one has left."""
         silence = self.metrics.why_silent()
         is_unconfigured = silence is not None and silence.reason is Reason.METRICS_UNCONFIGURED
-        is_needed = lever.held(spec.overload, self.now) is not None or held.is_kept(self.now)
+        is_needed = decision.state == "Override" or decision.has_shares
         return is_unconfigured and not is_needed
 
     def _available(

@@ -52,13 +52,14 @@ class Decision:
     changed_at: float = 0.0
     until: float = 0.0
 
+    @property
+    def has_shares(self) -> bool:
+        """Tell whether some requests are turned away or shifted."""
+        return bool(self.shed_percent or self.shift_percent)
+
     def lasts(self, now: float) -> bool:
         """Tell whether gates hold its shares still: they lapse where nobody has renewed them."""
         return not self.until or now < self.until
-
-    def is_kept(self, now: float) -> bool:
-        """Tell whether there are shares, and gates hold them still."""
-        return self.lasts(now) and bool(self.shed_percent or self.shift_percent)
 
 
 @dataclass(frozen=True)

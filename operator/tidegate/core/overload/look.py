@@ -142,7 +142,7 @@ class Look:
         return max(fits, release.borne_percent(self.timers))
 
     def _reason(self, state: State, shares: Shares) -> Reason:
-        if self._is_blind:
+        if self._is_blind or (state == "Normal" and not self.seen.known):
             return missing.reason(self.seen)
         if state == "Normal" and not shares.total:
             return Reason.WITHIN_THRESHOLDS if self.spec.actions else Reason.OVERLOAD_OFF
@@ -158,8 +158,9 @@ class Look:
             return words.within(self.spec)
         if reason == Reason.OVERLOAD_OFF:
             return "spec.overload.actions is empty, so nothing is turned away or shifted"
-        if self._is_blind:
-            return f"{words.unknown(self.seen)}; the gates' own token cap protects, and {does}"
+        if reason == missing.reason(self.seen):
+            protects = "the gates' own token cap protects, and " if self._is_blind else ""
+            return f"{words.unknown(self.seen)}; {protects}{does}"
         worst = self.seen.worst
         return f"{words.standing(worst)}: {does}" if worst else does
 
