@@ -11,6 +11,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core.overload import (
     allowed,
     caps,
+    clock,
     demand,
     draft,
     lever,
@@ -55,6 +56,7 @@ def decide(
         offered_per_second: Requests that come to the deployment, those that are turned away or
             shifted included, as a mean over `queries.window_seconds`; None where that is unknown.
     """
+    previous, remembered = clock.decided(previous, now), clock.remembered(remembered, now)
     seen = pressure.read(spec, signals)
     span = Span(now, queries.window_seconds(tick.scrape_interval_seconds), spec.exit_after)
     kept = timers.advanced(remembered, seen, offered_per_second, span)

@@ -38,6 +38,11 @@ def test_what_was_missed_is_the_last_sample_at_its_own_time_for_three_scrapes(ke
     assert after(miss, AGE_LIMIT_SECONDS + 0.1, key) is miss
 
 
+def test_a_sample_is_not_held_on_for_longer_because_the_clock_was_set_back():
+    assert after(NONE, age=-5) == Sample(0.9, START + 5)
+    assert after(NONE, age=-600) is NONE
+
+
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.reason)
 def test_what_was_told_wrong_is_unknown_at_once(lie):
     assert after(lie, age=1) is lie
