@@ -1,5 +1,6 @@
 """The slow loop: an overload becomes shares at the gates, words in status, and goes again."""
 
+import itertools
 import json
 from datetime import UTC, datetime
 
@@ -345,6 +346,48 @@ class TestALever:
         assert [reason for _, reason in loop_events(world)].count("OverrideActive") == 1
         assert 2 <= len(loop_events(world)) <= 4
 
+    @pytest.mark.parametrize("silence", [None, UNCONFIGURED, UNREACHABLE])
+    @pytest.mark.parametrize("ends", ["lapses", "is taken away"])
+    async def test_that_ends_gives_back_step_by_step_what_it_kept_out(self, silence, ends):
+        world = await serving()
+        world.apply("other")
+        world.metrics.tell(CALM, name="other")
+        await world.run()
+        world.metrics.silence = silence
+        await world.oversee(60)
+        lever = {"action": "Shift", "percent": 80, "to": "other", "reason": "INC-1"}
+        lever["until"] = until(world, 20 if ends == "lapses" else 600)
+        world.apply(overload={"override": lever})
+        await world.oversee(20)
+        if ends == "is taken away":
+            world.apply()
+
+        shifted = [80.0]
+        for _ in range(180):
+            await world.oversee(5)
+            share = config(world).shift
+            assert share is None or (
+                share.to == "other" and share.until.timestamp() > world.clock.now()
+            )
+            assert shed(world) == 0
+            shifted.append(share.percent if share else 0)
+        assert all(0 <= a - b <= 10 for a, b in itertools.pairwise(shifted))
+        assert shifted[-1] == 0
+
+    async def test_that_has_lapsed_is_given_back_step_by_step_by_another_process_too(self):
+        world = await serving(overload={"shed": {"maxPercent": 20}})
+        lever = {"action": "Shed", "percent": 80, "until": until(world, 20), "reason": "INC-1"}
+        world.apply(overload={"shed": {"maxPercent": 20}, "override": lever})
+        await world.oversee(30)
+        before = shed(world)
+        assert before >= 70
+        for _ in range(20):
+            world.restart()
+            world.metrics.tell(CALM)
+            await world.oversee(5)
+            assert before - 10 <= shed(world) <= before
+            before = shed(world)
+
     async def test_open_beats_an_overload(self):
         world = await overloaded()
         lever = {"action": "Open", "until": until(world, 600), "reason": "INC-2"}
@@ -406,6 +449,34 @@ class TestAShift:
         world.api.remove(("LLMDeployment", "default", "other"))
         await world.oversee(60)
         assert config(world).shift is None
+
+
+class TestMadeAnew:
+    async def test_a_deployment_of_the_same_name_begins_with_no_share_of_the_former_one(self):
+        world = await overloaded()
+        for key in [key for key in world.api.objects if key[0] not in _OF_THE_CLUSTER]:
+            world.api.remove(key)
+        world.apply()
+        world.metrics.values.clear()
+        await world.run()
+        assert config(world).shed is None, "not before the next tick either"
+        assert "overload" not in world.status()
+        await world.oversee(30)
+
+        assert config(world).shed is None
+        assert world.status()["overload"]["shedPercent"] == 0
+
+    async def test_what_was_known_of_the_former_one_is_not_known_of_it(self):
+        world = await serving()
+        world.api.remove(("LLMDeployment", "default", "chat"))
+        world.apply()
+        world.metrics.values.clear()
+        await world.tick()
+
+        assert world.memory.overload.seen[CHAT].metrics.status != "True"
+
+
+_OF_THE_CLUSTER = ("Node", "CustomResourceDefinition")
 
 
 class TestAnotherProcess:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core.overload import conditions, lever, pressure, to_status
+from tidegate.core.overload import conditions, pressure, to_status
 from tidegate.core.overload.complete import complete
 from tidegate.core.overload.decide import decide, target
 from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
@@ -54,7 +54,7 @@ async def tick(
 
 def decision_of(ref: Ref, document: Document, memory: OverloadMemory) -> Decision | None:
     """Return what holds for a deployment: before a process's first tick, what its status says."""
-    seen = memory.seen.get(ref)
+    seen = memory.of(ref, document)
     if seen is not None:
         return seen.decision
     before = telling.previous(document)
@@ -79,7 +79,7 @@ class _Look:
         document, spec = self._read(ref)
         if document is None or spec is None or not spec.gate.enabled:
             return self.memory.seen.pop(ref, None) is not None
-        before = self.memory.seen.get(ref)
+        before = self.memory.of(ref, document)
         seen = self._decided(ref, document, spec, before)
         self.memory.seen[ref] = seen
         return before is None or (before.decision, before.metrics) != (seen.decision, seen.metrics)
@@ -87,13 +87,11 @@ class _Look:
     def _decided(
         self, ref: Ref, document: Document, spec: LLMDeploymentSpec, before: Overseen | None
     ) -> Overseen:
-        signals = self._signals(ref, spec)
+        signals, uid = self._signals(ref, document, spec), document["metadata"]["uid"]
         metrics = self._available(document, spec, signals, before)
         timers = before.timers if before else Timers()
-        if self._is_off(spec):
-            return Overseen(None, Timers(), signals, metrics, self.now)
         held = decision_of(ref, document, self.memory) or Decision()
-        to = target(spec.overload, self.now)
+        to = target(spec.overload, held, self.now)
         headroom = self._headroom(ref, Ref(ref.namespace, to)) if to else None
         load = self.metrics.loads().get(ref)
         decision, timers = decide(
@@ -106,13 +104,16 @@ class _Look:
             self.tick,
             load.requests_per_second if load else None,
         )
-        return Overseen(decision, timers, signals, metrics, self.now)
+        if self._is_off(decision):
+            return Overseen(None, Timers(), signals, metrics, self.now, uid)
+        return Overseen(decision, timers, signals, metrics, self.now, uid)
 
-    def _is_off(self, spec: LLMDeploymentSpec) -> bool:
-        """Say whether there is no Prometheus to decide by, and no lever that needs none."""
+    def _is_off(self, decision: Decision) -> bool:
+        """Say whether there is no Prometheus to decide by, nor a lever or what one has left."""
         silence = self.metrics.why_silent()
         is_unconfigured = silence is not None and silence.reason is Reason.METRICS_UNCONFIGURED
-        return is_unconfigured and lever.held(spec.overload, self.now) is None
+        is_needed = decision.state == "Override" or decision.has_shares
+        return is_unconfigured and not is_needed
 
     def _available(
         self,
@@ -133,11 +134,11 @@ class _Look:
         is_same = (known.status, known.reason) == (verdict.status, verdict.reason)
         return known if is_same else verdict
 
-    def _signals(self, ref: Ref, spec: LLMDeploymentSpec) -> Signals:
+    def _signals(self, ref: Ref, document: Document, spec: LLMDeploymentSpec) -> Signals:
         pools = [name for name, pool in spec.pools.by_name().items() if pool.replicas]
         signals = complete(self.told.get(ref), pools, self.metrics.why_silent())
         unseen.mark(signals, ref, spec.overload, self.cluster, self.metrics, self.tick, self.now)
-        before = self.memory.seen.get(ref)
+        before = self.memory.of(ref, document)
         return bridged(signals, before.signals if before else {}, self.now, self.tick)
 
     def _headroom(self, ref: Ref, target: Ref) -> Headroom:
@@ -147,7 +148,7 @@ class _Look:
             return Headroom(exists=False)
         loads = self.metrics.loads()
         load, own = loads.get(target), loads.get(ref)
-        seen = pressure.read(spec.overload, self._signals(target, spec))
+        seen = pressure.read(spec.overload, self._signals(target, document, spec))
         held = decision_of(target, document, self.memory)
         return Headroom(
             exists=True,

@@ -6,7 +6,7 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core.overload.decision import Decision, Timers
 from tidegate.core.overload.signal import Signals
 from tidegate.core.status.conditions import Verdict
-from tidegate.flow.ports import Ref
+from tidegate.flow.ports import Document, Ref
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Overseen:
         signals: What is known of the pools.
         metrics: Whether Prometheus tells what is decided by; in the words in which that began.
         at: When, seconds since 1970.
+        uid: Of which deployment of that name: one that is made anew is another.
     """
 
     decision: Decision | None
@@ -26,6 +27,7 @@ class Overseen:
     signals: Signals
     metrics: Verdict
     at: float
+    uid: str
 
 
 @dataclass
@@ -34,6 +36,11 @@ class OverloadMemory:
 
     seen: dict[Ref, Overseen] = field(default_factory=dict)
     specs: dict[Ref, tuple[tuple[str, int], LLMDeploymentSpec | None]] = field(default_factory=dict)
+
+    def of(self, ref: Ref, document: Document) -> Overseen | None:
+        """Return what was seen of a deployment; None where there was no tick with it yet."""
+        seen = self.seen.get(ref)
+        return seen if seen is not None and seen.uid == document["metadata"]["uid"] else None
 
     def forget(self, ref: Ref) -> None:
         """Drop what belongs to a deployment that is gone."""

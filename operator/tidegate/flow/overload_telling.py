@@ -52,7 +52,7 @@ def loop(
         return as_before(snapshot)
     if not spec.gate.enabled:
         return Loop()
-    seen = memory.seen.get(snapshot.ref)
+    seen = memory.of(snapshot.ref, snapshot.document)
     if seen is None:
         return as_before(snapshot)
     if seen.decision is None:

@@ -26,7 +26,7 @@ FRESH = Verdict("MetricsAvailable", "True", Reason.METRICS_FRESH, "Known.")
 
 
 def seen(decision: Decision | None, signals=None) -> Overseen:
-    return Overseen(decision, Timers(), signals or {}, FRESH, at=100.0)
+    return Overseen(decision, Timers(), signals or {}, FRESH, at=100.0, uid="uid-1")
 
 
 @pytest.fixture

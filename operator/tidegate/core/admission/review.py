@@ -108,7 +108,7 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += _enforced(document, seen, judged)
     found += collisions.of_names(name, spec, seen.others)
     found += collisions.of_labels(name, spec, seen.selectors)
-    found += shifts.check(name, spec, seen.others)
+    found += shifts.check(name, spec, seen.others, seen.now)
     found += levers.check(spec, seen.now)
     found += rollout.check(spec, can_judge=seen.can_judge)
     found += baseline.check(spec)

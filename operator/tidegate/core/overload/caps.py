@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tidegate.api.overload_spec import OverloadSpec
+from tidegate.core.overload.allowed import Allowed
 from tidegate.core.overload.decision import Headroom
 
 
@@ -22,38 +23,59 @@ class Shares:
 
 @dataclass(frozen=True)
 class Caps:
-    """The most of each share.
+    """The most of each share. What goes beyond it goes back step by step.
 
     Attributes:
-        most: What may not be passed at any moment.
-        room: What is to be reached: less than `most` where a target has no room, and then the
-            share goes back step by step.
+        most: What the user allows the loop.
+        room: What is to be reached: less than `most` where a target has no room.
+        kept: What the shares go on from: what holds, but nothing that would be lost, or that the
+            user has forbidden since.
         why_no_room: Why not more is shifted; empty where the spec alone bounds it.
     """
 
     most: Shares
     room: Shares
+    kept: Shares
     why_no_room: str = ""
 
 
-def caps(spec: OverloadSpec, target: str, headroom: Headroom | None, now: Shares) -> Caps:
+def caps(
+    allowed: Allowed,
+    before: Allowed | None,
+    target: str,
+    headroom: Headroom | None,
+    now: Shares,
+) -> Caps:
     """Return the bounds of the loop's shares.
 
     Args:
-        spec: What the user allows.
-        target: The deployment that would be shifted to; empty where there is none.
+        allowed: What the user allows.
+        before: What was allowed at the last look; None where that is not known.
+        target: The deployment that is or would be shifted to; empty where there is none.
         headroom: What it can take; None where that is not known.
         now: The shares that hold.
     """
-    shed = _whole(spec.shed.max_percent) if "Shed" in spec.actions else 0
-    if "Shift" not in spec.actions or spec.shift is None:
-        return Caps(Shares(shed, 0), Shares(shed, 0))
-    why = why_never(target, headroom)
+    shed, most = allowed.shed, allowed.shift_to(target)
+    kept = _kept(now, target, allowed, before)
+    why = why_never(target, headroom) if target else ""
     if why:
-        return Caps(Shares(shed, 0), Shares(shed, 0), why)
-    most = _whole(spec.shift.max_percent)
+        return Caps(Shares(shed, 0), Shares(shed, 0), Shares(kept.shed, 0), why)
     room, why = _room(target, headroom, now.shift)
-    return Caps(Shares(shed, most), Shares(shed, min(most, room)), why if room < most else "")
+    why = why if room < most else ""
+    return Caps(Shares(shed, most), Shares(shed, min(most, room)), kept, why)
+
+
+def _kept(now: Shares, target: str, allowed: Allowed, before: Allowed | None) -> Shares:
+    """Return the shares that hold, cut where a bound of theirs was drawn closer.
+
+    What is beyond a bound that was there before is what a lever has left: it goes back in steps.
+    """
+    if before is None:
+        return now
+    most = allowed.shift_to(target)
+    shed = min(now.shed, allowed.shed) if allowed.shed < before.shed else now.shed
+    shift = min(now.shift, most) if most < before.shift_to(target) else now.shift
+    return Shares(shed, shift)
 
 
 def why_never(target: str, headroom: Headroom | None) -> str:
@@ -80,8 +102,11 @@ def _room(target: str, headroom: Headroom | None, shift: int) -> tuple[int, str]
     return shift + more, f"{target} has room for {spare:.1f} more of {of:.1f} requests/s"
 
 
-def divide(total: int, spec: OverloadSpec, room: Shares) -> Shares:
-    """Divide an amount over the actions in their order, each up to its room."""
+def divide(total: int, spec: OverloadSpec, room: Shares, now: Shares) -> Shares:
+    """Divide an amount over the actions in their order, each up to its room.
+
+    What finds no room stays where it is now: how fast it goes back is in the amount.
+    """
     left, shed, shift = total, 0, 0
     for action in spec.actions:
         if action == "Shift":
@@ -90,8 +115,5 @@ def divide(total: int, spec: OverloadSpec, room: Shares) -> Shares:
         else:
             shed = min(left, room.shed)
             left -= shed
-    return Shares(shed, shift)
-
-
-def _whole(percent: float) -> int:
-    return math.floor(percent)
+    stays = min(left, max(0, now.shift - shift))
+    return Shares(shed + min(left - stays, max(0, now.shed - shed)), shift + stays)

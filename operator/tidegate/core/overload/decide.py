@@ -9,7 +9,9 @@ from dataclasses import replace
 from tidegate.api.overload_spec import OverloadSpec, OverrideSpec
 from tidegate.api.reasons import Reason
 from tidegate.core.overload import (
+    allowed,
     caps,
+    clock,
     demand,
     draft,
     lever,
@@ -45,7 +47,8 @@ def decide(
     Args:
         spec: `spec.overload`.
         signals: What is known of the deployment's pools; empty where nothing is.
-        headroom: What the deployment `target(spec, now)` can take; None where that is unknown.
+        headroom: What the deployment `target(spec, previous, now)` can take; None where that is
+            unknown.
         previous: The last decision, or what `restore` made of the status.
         remembered: What the last decision left to remember.
         now: Seconds since 1970.
@@ -53,17 +56,19 @@ def decide(
         offered_per_second: Requests that come to the deployment, those that are turned away or
             shifted included, as a mean over `queries.window_seconds`; None where that is unknown.
     """
+    previous, remembered = clock.decided(previous, now), clock.remembered(remembered, now)
     seen = pressure.read(spec, signals)
     span = Span(now, queries.window_seconds(tick.scrape_interval_seconds), spec.exit_after)
     kept = timers.advanced(remembered, seen, offered_per_second, span)
-    to = target(spec, now)
+    kept = replace(kept, allowed=allowed.of_spec(spec))
+    to = target(spec, previous, now)
     by = lever.held(spec, now)
     if by is not None:
         return draft.settled(_by_lever(by, to, headroom, tick), previous, now), kept
-    held = look.held(previous, to, now)
+    held = look.held(previous, now)
     motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
     kept = replace(kept, demands=demand.seen(motion, held.total, span.remembers_seconds))
-    bounds = caps.caps(spec, to, headroom, held)
+    bounds = caps.caps(allowed.of_spec(spec), remembered.allowed, to, headroom, held)
     made = Look(spec, replace(motion, timers=kept), previous, held, bounds, to).draft()
     if made.state == "Normal" and not made.shares.total:
         kept = timers.forgotten(kept)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from tidegate.api.gate_config import PoolName
 from tidegate.api.reasons import Reason
+from tidegate.core.overload.allowed import Allowed
 from tidegate.core.overload.bracket import Bracket
 from tidegate.core.overload.recent import Highest
 from tidegate.core.overload.signal import Signal
@@ -51,6 +52,15 @@ class Decision:
     changed_at: float = 0.0
     until: float = 0.0
 
+    @property
+    def has_shares(self) -> bool:
+        """Tell whether some requests are turned away or shifted."""
+        return bool(self.shed_percent or self.shift_percent)
+
+    def lasts(self, now: float) -> bool:
+        """Tell whether gates hold its shares still: they lapse where nobody has renewed them."""
+        return not self.until or now < self.until
+
 
 @dataclass(frozen=True)
 class Timers:
@@ -66,6 +76,7 @@ class Timers:
         bracket: Between which shares the load is borne; None while no overload is under way.
         is_trying: Whether less than is safe is being tried.
         vain_tries: How often that was too little.
+        allowed: What the spec allowed at the last look; None before the first.
     """
 
     over_since: float | None = None
@@ -77,6 +88,7 @@ class Timers:
     bracket: Bracket | None = None
     is_trying: bool = False
     vain_tries: int = 0
+    allowed: Allowed | None = None
 
 
 @dataclass(frozen=True)

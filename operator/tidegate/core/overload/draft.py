@@ -1,9 +1,9 @@
 """What a tick comes to, and whether that is news: an equal decision is the previous one itself."""
 
-import math
 from dataclasses import dataclass, replace
 
 from tidegate.api.reasons import Reason
+from tidegate.core.overload import clock
 from tidegate.core.overload.caps import Shares
 from tidegate.core.overload.decision import Decision, State
 from tidegate.core.overload.pressure import Known
@@ -40,7 +40,7 @@ class Draft:
 
 def settled(draft: Draft, previous: Decision, now: float) -> Decision:
     """Return the decision; the previous one where nothing but measured values has changed."""
-    stamp = float(math.ceil(now))  # whole seconds, as the status keeps them
+    stamp = clock.stamp(now)
     made = _with_signal(
         Decision(
             state=draft.state,

@@ -22,7 +22,7 @@ def between(before: OverloadStatus | None, after: OverloadStatus | None) -> Even
     """Return the Event of a change, None where there is nothing to tell.
 
     A share that goes on in its direction is none: a change of state is, of the direction, of where
-    requests are shifted, and of a person's lever.
+    requests are shifted, and of a person's lever. That nothing is known MetricsAvailable tells.
     """
     if after is None:
         return _let_go(before)
@@ -35,10 +35,9 @@ def between(before: OverloadStatus | None, after: OverloadStatus | None) -> Even
 def _course(status: OverloadStatus | None) -> tuple[object, ...]:
     """Return what stays while the shares go on as they do."""
     if status is None:
-        return ("Normal", True, False, False, None, None)
+        return ("Normal", False, False, None, None)
     return (
         status.state,
-        status.reason in (Reason.WITHIN_THRESHOLDS, Reason.OVERLOAD_OFF),
         status.shed_percent > 0,
         status.shift_percent > 0,
         status.shift_to,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tidegate.api.reasons import Reason
 from tidegate.core.overload.decision import Tick
-from tidegate.core.overload.samples import SCRAPES_UNTIL_STALE
+from tidegate.core.overload.samples import MOST_AHEAD_SECONDS, SCRAPES_UNTIL_STALE
 from tidegate.core.overload.signal import TRIGGERS, Key, Reading, Sample, Signals, Unknown
 
 _MISSES = frozenset((Reason.METRICS_MISSING, Reason.METRICS_UNREACHABLE, Reason.METRICS_UNREADABLE))
@@ -26,8 +26,9 @@ def bridged(signals: Signals, before: Signals, now: float, tick: Tick) -> dict[K
         tick: How often samples come.
     """
     oldest = now - SCRAPES_UNTIL_STALE * tick.scrape_interval_seconds
+    within = oldest, now + MOST_AHEAD_SECONDS
     return {
-        key: _last(before, key, oldest) or reading if _is_missed(key, reading) else reading
+        key: _last(before, key, within) or reading if _is_missed(key, reading) else reading
         for key, reading in signals.items()
     }
 
@@ -37,6 +38,9 @@ def _is_missed(key: Key, reading: Reading) -> bool:
     return isinstance(reading, Unknown) and reading.reason in _MISSES and signal in TRIGGERS[pool]
 
 
-def _last(before: Mapping[Key, Reading], key: Key, oldest: float) -> Sample | None:
+def _last(before: Mapping[Key, Reading], key: Key, within: tuple[float, float]) -> Sample | None:
+    """Return the last sample, of a time within two; the clock may have been set back since."""
     reading = before.get(key)
-    return reading if isinstance(reading, Sample) and reading.at >= oldest else None
+    if isinstance(reading, Sample) and within[0] <= reading.at <= within[1]:
+        return reading
+    return None

@@ -2,7 +2,7 @@
 
 from tidegate.api.overload_spec import OverloadSpec, OverrideSpec
 from tidegate.core.overload.caps import Shares, why_never
-from tidegate.core.overload.decision import Headroom
+from tidegate.core.overload.decision import Decision, Headroom
 
 
 def held(spec: OverloadSpec, now: float) -> OverrideSpec | None:
@@ -11,13 +11,16 @@ def held(spec: OverloadSpec, now: float) -> OverrideSpec | None:
     return lever if lever is not None and now < lever.until.timestamp() else None
 
 
-def target(spec: OverloadSpec, now: float) -> str:
-    """Return the deployment that requests would be shifted to; empty where there is none.
+def target(spec: OverloadSpec, previous: Decision, now: float) -> str:
+    """Return the deployment that requests are or would be shifted to; empty where there is none.
 
-    It is the one whose headroom `decide` is to be given.
+    It is the one whose headroom `decide` is to be given. One that is shifted to stays it until the
+    last of its share is given back, whoever named it: a lever that has lapsed, or another spec.
     """
     lever = held(spec, now)
     named = lever.to if lever is not None and lever.action == "Shift" else None
+    if lever is None and previous.shift_percent and previous.lasts(now):
+        named = previous.shift_to
     return named or (spec.shift.to if spec.shift else "")
 
 

@@ -1,7 +1,7 @@
 """One tick of the loop where no lever holds: the state, the shares, and what is said of them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.api.overload_spec import OverloadSpec
 from tidegate.api.reasons import Reason
@@ -17,12 +17,11 @@ DWELL_SECONDS = 30.0
 """A state lasts at least this long, whatever the signals do; gates protect meanwhile."""
 
 
-def held(previous: Decision, to: str, now: float) -> Shares:
-    """Return the shares that gates hold: none where they have lapsed, or go to another target."""
-    if previous.until and now >= previous.until:
+def held(previous: Decision, now: float) -> Shares:
+    """Return the shares that gates hold: none where they have lapsed."""
+    if not previous.lasts(now):
         return Shares()
-    shift = previous.shift_percent if previous.shift_to == to else 0
-    return Shares(previous.shed_percent, shift)
+    return Shares(previous.shed_percent, previous.shift_percent)
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Look:
         previous: The last decision.
         held: The shares that gates hold now.
         bounds: How far they may go.
-        to: Where requests would be shifted to; empty: nowhere.
+        to: Where requests are or would be shifted to; empty: nowhere.
     """
 
     spec: OverloadSpec
@@ -100,14 +99,21 @@ class Look:
         return "Normal" if lets_go else "Overloaded"
 
     def _moved(self, state: State) -> Shares:
-        motion = self.motion
-        most, now = self.bounds.most, self.held
-        total = self._total(state, min(now.total, most.total), motion)
+        motion, now, room = self.motion, self.bounds.kept, self._room(state)
+        total = self._total(state, now.total, motion)
+        if self._sight != "Held":
+            total = min(total, slew.withdrawn(now.total, room.total, motion))
         is_still = self._sight == "Held" or not self.seen.known or not motion.may_step
         if total == now.total and is_still:
-            return slew.moved(now, now, most, total)
-        room = self.bounds.room if self.seen.known else most
-        return slew.moved(now, caps.divide(total, self.spec, room), most, total)
+            return now
+        return slew.moved(now, caps.divide(total, self.spec, room, now), total)
+
+    def _room(self, state: State) -> Shares:
+        """Return what each share may reach; where nothing is overloaded nobody more is shed."""
+        room = self.bounds.room if self.seen.known else self.bounds.most
+        if state == "Normal":
+            return replace(room, shed=min(room.shed, self.held.shed))
+        return room
 
     def _total(self, state: State, total: int, motion: Motion) -> int:
         """Return the amount that is aimed at: shed and shifted together."""
@@ -136,7 +142,7 @@ class Look:
         return max(fits, release.borne_percent(self.timers))
 
     def _reason(self, state: State, shares: Shares) -> Reason:
-        if self._is_blind:
+        if self._is_blind or (state == "Normal" and not self.seen.known):
             return missing.reason(self.seen)
         if state == "Normal" and not shares.total:
             return Reason.WITHIN_THRESHOLDS if self.spec.actions else Reason.OVERLOAD_OFF
@@ -152,8 +158,9 @@ class Look:
             return words.within(self.spec)
         if reason == Reason.OVERLOAD_OFF:
             return "spec.overload.actions is empty, so nothing is turned away or shifted"
-        if self._is_blind:
-            return f"{words.unknown(self.seen)}; the gates' own token cap protects, and {does}"
+        if reason == missing.reason(self.seen):
+            protects = "the gates' own token cap protects, and " if self._is_blind else ""
+            return f"{words.unknown(self.seen)}; {protects}{does}"
         worst = self.seen.worst
         return f"{words.standing(worst)}: {does}" if worst else does
 

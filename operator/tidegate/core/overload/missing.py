@@ -2,7 +2,8 @@
 
 `Hold` keeps the shares exactly for `holdFor`. After that, and at once with `StaticCap`, the loop
 goes by what is left to be seen; where that is nothing it gives its shares back step by step, since
-it no longer knows what they are for, and the gates' own token cap protects as it always does.
+it no longer knows what they are for, and the gates' own token cap protects as it always does. So
+it does at once where no Prometheus is set: a lever may have left shares there.
 """
 
 from typing import Literal
@@ -23,7 +24,12 @@ def sight(spec: OverloadSpec, seen: Pressure, unknown_since: float | None, now: 
         return "Clear"
     if spec.on_missing_metrics == "StaticCap" or now - unknown_since >= spec.hold_for:
         return "CapAlone"
-    return "Held"
+    return "CapAlone" if _is_for_good(seen) else "Held"
+
+
+def _is_for_good(seen: Pressure) -> bool:
+    """Tell whether there is no Prometheus to wait for."""
+    return any(why.reason is Reason.METRICS_UNCONFIGURED for _, why in seen.unknown)
 
 
 def released(total: int, motion: Motion) -> int:

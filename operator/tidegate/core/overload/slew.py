@@ -133,6 +133,17 @@ def lowered(total: int, least: int, motion: Motion) -> int:
     return min(total, max(0, total - _step_down(total), least))
 
 
+def withdrawn(total: int, most: int, motion: Motion) -> int:
+    """Return the amount of the next step down to what may be reached; that itself where it may.
+
+    It goes whatever the signals say: the bound is the user's, or another deployment's.
+    """
+    is_settled = motion.now - motion.changed_at >= motion.settle_seconds
+    if total <= most or not (is_settled and motion.may_step):
+        return max(total, most)
+    return max(most, total - _step_down(total))
+
+
 def _step_up(total: int) -> int:
     """Return the points of a step: what is admitted is halved at most."""
     return max(1, min(UP_PERCENT, (100 - total) // 2))
@@ -143,24 +154,22 @@ def _step_down(total: int) -> int:
     return max(1, min(DOWN_PERCENT, (100 - total) // 2))
 
 
-def moved(now: Shares, wanted: Shares, most: Shares, total: int) -> Shares:
+def moved(now: Shares, wanted: Shares, total: int) -> Shares:
     """Move each share towards what is wanted by one step.
 
     Args:
         now: The shares that hold.
         wanted: Where they are to go.
-        most: What they may not pass; a share above it falls at once.
         total: What both together may not grow beyond.
     """
-    bounded = Shares(min(now.shed, most.shed), min(now.shift, most.shift))
-    shed = _step(bounded.shed, wanted.shed)
-    shift = _step(bounded.shift, wanted.shift)
+    shed = _step(now.shed, wanted.shed)
+    shift = _step(now.shift, wanted.shift)
     excess = shed + shift - total
     if excess > 0:  # a share that grows waits for the other, which is slower on its way down
-        if shift > bounded.shift:
-            shift = max(bounded.shift, shift - excess)
-        elif shed > bounded.shed:
-            shed = max(bounded.shed, shed - excess)
+        if shift > now.shift:
+            shift = max(now.shift, shift - excess)
+        elif shed > now.shed:
+            shed = max(now.shed, shed - excess)
     return Shares(shed, shift)
 
 

@@ -30,3 +30,51 @@ def test_an_end_is_warned_of_where_it_is_none(until, warned):
     assert found.allowed
     assert reasons(found.warnings) == warned
     assert not reasons(review(None, document, seen()).warnings), "without a clock nobody knows"
+
+
+def named(name, **overload):
+    document = a_resource(spec__overload=overload)
+    document["metadata"]["name"] = name
+    return document
+
+
+def a_shift(to, until):
+    return {"action": "Shift", "percent": 10, "to": to, "until": until, "reason": "INC-1"}
+
+
+@pytest.mark.parametrize(
+    ("until", "now", "is_circle"),
+    [
+        pytest.param("2026-12-01T00:00:01Z", NOW, True, id="it holds"),
+        pytest.param("2026-12-01T00:00:00Z", NOW, False, id="it has lapsed"),
+        pytest.param("2020-01-01T00:00:00Z", NOW, False, id="it has lapsed long since"),
+        pytest.param("2020-01-01T00:00:00Z", None, True, id="nobody knows the time"),
+        pytest.param("some time", NOW, True, id="its end cannot be read"),
+    ],
+)
+def test_a_lever_makes_a_circle_for_as_long_as_it_holds(until, now, is_circle):
+    others = (named("b", shift={"to": "c"}), named("c", override=a_shift("a", until)))
+
+    found = review(None, named("a", shift={"to": "b"}), seen(others=others, now=now))
+
+    assert ("ShiftCycle" in reasons(found.problems)) is is_circle
+    assert found.allowed is not is_circle
+
+
+@pytest.mark.parametrize(
+    ("until", "is_circle"), [("2026-12-01T00:00:01Z", True), ("2026-12-01T00:00:00Z", False)]
+)
+def test_so_does_the_deployments_own(until, is_circle):
+    world = seen(others=(named("b", shift={"to": "a"}),), now=NOW)
+
+    found = review(None, named("a", override=a_shift("b", until)), world)
+
+    assert ("ShiftCycle" in reasons(found.problems)) is is_circle
+
+
+def test_where_a_lever_that_has_lapsed_shifted_to_needs_not_be_there():
+    lapsed = a_shift("gone", "2026-12-01T00:00:00Z")
+
+    found = review(None, named("a", override=lapsed), seen(now=NOW))
+
+    assert reasons(found.warnings) == {"OverrideLapsed"}

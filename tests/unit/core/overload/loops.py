@@ -29,12 +29,16 @@ def lever(action, until=START + 600, **parts):
 
 
 class Loop:
-    """A deployment under the loop. `look` is one tick; values are fresh unless `age` says more."""
+    """A deployment under the loop. `look` is one tick; values are fresh unless `age` says more.
+
+    `now` is what its clock shows, which may be set back; `elapsed` is the time that has passed.
+    """
 
     def __init__(self, spec, tick=TICK, previous=None):
         self.spec = spec
         self.tick = tick
         self.now = START
+        self.elapsed = 0.0
         self.decision = previous or Decision()
         self.timers = Timers()
         self.seen = []
@@ -43,9 +47,28 @@ class Loop:
     def shares(self):
         return self.decision.shed_percent, self.decision.shift_percent
 
-    def look(self, readings=None, headroom=ROOMY, after=5.0, age=0.0, offered=None, **values):
+    def pull(self, **parts):
+        """Have somebody set a lever that `lasts` some seconds; without parts, take it away."""
+        until = self.now + parts.pop("lasts", 0)
+        override = spec(override=lever(until=until, **parts)).override if parts else None
+        self.spec = self.spec.model_copy(update={"override": override})
+
+    def look(
+        self,
+        readings=None,
+        headroom=ROOMY,
+        after=5.0,
+        age=0.0,
+        offered=None,
+        set_back=0.0,
+        pulled=None,
+        **values,
+    ):
         """Let time pass and show the loop its signals: `kv=0.95`, `backlog=3`, or None."""
-        self.now += after
+        self.elapsed += after
+        self.now += after - set_back
+        if pulled is not None:
+            self.pull(**pulled)
         signals = dict(readings or {})
         for key, name in ((KV, "kv"), (BACKLOG, "backlog")):
             if name in values:

@@ -60,6 +60,8 @@ def test_a_turn_is_told_with_the_reason_of_what_holds_now(before, after, kind):
         (status(), None),
         (status(), status(message="no pool is over 0.8")),
         (status(), status(reason="OverloadOff")),
+        (status(), status(reason="MetricsStale", message="nothing is known")),
+        (status(reason="MetricsStale", message="nothing is known"), status()),
         (over(20), over(40, message="kvUsage is 0.98")),
         (over(60, reason="LettingGo"), over(50, reason="LettingGo")),
         (over(20), over(20, until="2026-11-30T00:00:00Z")),

@@ -3,10 +3,11 @@
 import pytest
 
 from tidegate.api.reasons import Reason
-from tidegate.core.overload.decision import Headroom
+from tidegate.core.overload.decision import Decision, Headroom
 from tidegate.core.overload.lever import target
+from tidegate.core.overload.signal import Unknown
 
-from .loops import START, Loop, lever, spec
+from .loops import KV, START, Loop, lever, spec
 
 SPILL = {"shift": {"to": "spill"}}
 
@@ -82,6 +83,70 @@ def test_what_a_lever_shed_goes_back_until_the_pool_is_at_exit():
     assert loop.shares[0] <= 5, "0.84 of all and 0.8 of 95 %"
 
 
+LEFT = [
+    pytest.param("Shift", {}, {"to": "other"}, id="a target of its own"),
+    pytest.param("Shift", SPILL, {"to": "other"}, id="another target than the loop's"),
+    pytest.param("Shift", {"shift": {"to": "spill", "maxPercent": 20}}, {}, id="beyond the most"),
+    pytest.param("Shed", {"shed": {"maxPercent": 20}}, {}, id="more shed than the loop may"),
+    pytest.param("Shed", {"actions": ["Shift"]}, {}, id="the loop may not shed"),
+    pytest.param("Shed", {"actions": []}, {}, id="the loop may do nothing"),
+]
+
+
+@pytest.mark.parametrize("kv", [0.5, 0.85, 0.95, None])
+@pytest.mark.parametrize("is_taken_away", [False, True])
+@pytest.mark.parametrize(("action", "parts", "of_lever"), LEFT)
+def test_what_a_lever_kept_out_beyond_the_loops_bounds_comes_back_in_steps(
+    kv, is_taken_away, action, parts, of_lever
+):
+    until = START + 600 if is_taken_away else START + 7
+    loop = Loop(spec(override=lever(action, until, percent=80, **of_lever), **parts))
+    loop.look(kv=kv)
+    if is_taken_away:
+        loop.spec = spec(**parts)
+
+    before = sum(loop.shares)
+    for _ in range(200):
+        loop.look(kv=kv)
+        assert before - 10 <= sum(loop.shares)
+        before = sum(loop.shares)
+        if kv == 0.5:
+            assert action == "Shed" or not loop.shares[0], "nobody is turned away for a calm pool"
+
+    assert loop.decision.shift_to != "other"
+    assert loop.shares[0] <= (loop.spec.shed.max_percent if "Shed" in loop.spec.actions else 0)
+    if kv in (0.5, None):
+        assert loop.shares == (0, 0)
+
+
+def test_what_a_lever_shifted_elsewhere_is_shed_here_once_it_lapses_in_an_overload():
+    loop = Loop(spec(override=lever("Shift", START + 7, percent=40, to="other")))
+    loop.look(kv=1.0)
+
+    seen = [loop.look(kv=0.95) and loop.shares for _ in range(4)]
+
+    assert [shift for _, shift in seen] == [30, 20, 10, 0]
+    assert all(sum(shares) >= 40 for shares in seen)
+    assert loop.decision.shift_to == ""
+
+
+def test_what_a_lever_left_at_a_target_that_is_gone_ends_at_once():
+    loop = Loop(spec(override=lever("Shift", START + 7, percent=80, to="other")))
+    loop.look(kv=0.5)
+
+    assert loop.look(kv=0.5, headroom=Headroom(False)).shift_percent == 0
+
+
+def test_without_a_prometheus_what_a_lever_left_goes_back_step_by_step_at_once():
+    unset = {KV: Unknown(Reason.METRICS_UNCONFIGURED, "prometheus.url is not set")}
+    loop = Loop(spec(override=lever("Shed", START + 7, percent=40)))
+    loop.look(unset)
+
+    shares = [loop.look(unset, after=10).shed_percent for _ in range(6)]
+
+    assert shares == [30, 20, 10, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("headroom", "why"),
     [
@@ -109,4 +174,22 @@ def test_a_lever_never_shifts_to_where_requests_are_lost_or_go_in_a_circle(headr
     ],
 )
 def test_the_target_is_the_levers_while_it_holds(of, at, named):
-    assert target(of, at) == named
+    assert target(of, Decision(), at) == named
+
+
+SHIFTING = Decision("Normal", shift_percent=10, shift_to="old", until=START + 60)
+
+
+@pytest.mark.parametrize(
+    ("of", "at", "named"),
+    [
+        pytest.param(spec(), START, "old", id="nobody names it any more"),
+        pytest.param(spec(**SPILL), START, "old", id="another is named"),
+        pytest.param(spec(**SPILL), START + 60, "spill", id="gates have let go of it"),
+        pytest.param(
+            spec(override=lever("Shift", percent=1, to="other")), START, "other", id="a lever"
+        ),
+    ],
+)
+def test_the_target_that_is_shifted_to_stays_it_until_its_share_is_given_back(of, at, named):
+    assert target(of, SHIFTING, at) == named

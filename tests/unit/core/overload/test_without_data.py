@@ -3,8 +3,9 @@
 import pytest
 
 from tidegate.api.reasons import Reason
+from tidegate.core.overload import conditions
 
-from .loops import Loop, spec
+from .loops import GONE, KV, START, Loop, lever, spec
 
 SHED = {"actions": ["Shed"]}
 
@@ -46,6 +47,36 @@ def test_a_monitoring_outage_sheds_nobody(policy):
     loop.looks(200, kv=None, backlog=None)
 
     assert (loop.decision.state, loop.shares) == ("Normal", (0, 0))
+
+
+@pytest.mark.parametrize("parts", [{}, {"actions": []}])
+@pytest.mark.parametrize(
+    ("readings", "says"),
+    [
+        pytest.param({KV: GONE}, "kvUsage of pool decode: the newest sample is 47 s", id="stale"),
+        pytest.param({}, "nothing is known of any pool", id="nothing told"),
+    ],
+)
+def test_that_all_is_well_is_not_said_where_nothing_is_known(readings, says, parts):
+    loop = Loop(spec(**parts))
+    for made in (loop.look(readings), loop.looks(2, kv=0.3) and loop.look(readings)):
+        verdict = conditions.overloaded(made)
+        assert (made.state, loop.shares, verdict.status) == ("Normal", (0, 0), "Unknown")
+        assert verdict.reason == ("MetricsStale" if readings else "MetricsMissing")
+        assert says in verdict.message
+        assert "no pool is over" not in verdict.message
+
+    assert loop.look(readings) is made, "and an outage is no news at each tick"
+    assert conditions.overloaded(loop.look(kv=0.3)).status == "False"
+
+
+def test_what_a_lever_left_is_not_called_within_thresholds_where_nothing_is_known():
+    loop = Loop(spec(override=lever("Shed", START + 7, percent=30)))
+    loop.look(kv=None)
+    made = loop.look(kv=None)
+
+    assert (loop.shares, conditions.overloaded(made).status) == ((30, 0), "Unknown")
+    assert "30 % are turned away" in made.message
 
 
 def test_a_deployment_of_which_prometheus_tells_nothing_is_unknown_not_idle():

@@ -1,0 +1,86 @@
+"""A clock that is set back, or a new leader with a slower one: nothing waits for it to catch up."""
+
+import pytest
+
+from tidegate.core.overload.decide import DWELL_SECONDS
+
+from .loops import Loop, spec
+
+SHED = {"actions": ["Shed"]}
+BACK = pytest.mark.parametrize("seconds", [3.0, 60.0, 600.0, 86_400.0])
+
+
+def waits(loop, until, **values):
+    """Return the seconds until something holds, in looks of 5 s."""
+    for number in range(1, 200):
+        loop.look(**values)
+        if until(loop):
+            return 5 * number
+    return None
+
+
+@BACK
+def test_a_share_goes_on_growing_in_an_overload(seconds):
+    loop = Loop(spec(**SHED))
+    loop.looks(4, kv=0.97)
+    held = sum(loop.shares)
+    loop.now -= seconds
+
+    assert waits(loop, lambda loop: sum(loop.shares) > held, kv=1.0) <= 10
+
+
+@BACK
+def test_an_overload_is_seen_after_a_dwell_and_enter_after(seconds):
+    loop = Loop(spec(enterAfter="20s", exitAfter="20s", **SHED))
+    loop.looks(10, kv=0.97)
+    loop.looks(60, kv=0.3, after=10.0)
+    assert loop.decision.state == "Normal"
+    loop.now -= seconds
+
+    took = waits(loop, lambda loop: loop.decision.state == "Overloaded", kv=1.0)
+    assert took <= DWELL_SECONDS + 20 + 10
+
+
+@BACK
+def test_shares_go_back_once_the_load_is_gone(seconds):
+    def gone(loop):
+        return waits(loop, lambda loop: loop.decision.state == "Normal", kv=0.1)
+
+    plain, stepped = Loop(spec(**SHED)), Loop(spec(**SHED))
+    for loop in (plain, stepped):
+        loop.looks(6, kv=0.97)
+        loop.looks(3, kv=0.1)
+    stepped.now -= seconds
+
+    assert gone(stepped) <= gone(plain) + DWELL_SECONDS + 60
+
+
+@BACK
+def test_shares_are_held_without_data_for_hold_for_once_more_at_most(seconds):
+    loop = Loop(spec(holdFor="60s", **SHED))
+    loop.looks(3, kv=1.0)
+    loop.looks(6, kv=None)
+    loop.now -= seconds
+
+    assert waits(loop, lambda loop: sum(loop.shares) < 60, kv=None) <= 60 + 15
+
+
+@BACK
+def test_a_new_leader_that_knows_the_status_alone_does_not_wait_either(seconds):
+    before = Loop(spec(**SHED))
+    before.looks(4, kv=0.97)
+    loop = Loop(spec(**SHED), previous=before.decision)
+    loop.now = before.now - seconds
+
+    assert waits(loop, lambda loop: sum(loop.shares) > sum(before.shares), kv=1.0) <= 10
+
+
+@BACK
+def test_what_is_moved_is_told_with_times_that_are_not_in_the_future(seconds):
+    loop = Loop(spec(**SHED))
+    loop.looks(4, kv=0.97)
+    loop.now -= seconds
+
+    made = loop.look(kv=0.85)
+    assert max(made.since, made.changed_at) <= loop.now + 1
+    assert loop.look(kv=0.85) is made
