@@ -141,8 +141,6 @@ def _obey(state: State, seen: Seen) -> State:
         return state
     said = replace(state, token=command.token)
     if command.action == "Promote" and state.phase is not Phase.PROMOTING:
-        kept = tuple(entry for entry in state.failed if entry.revision != state.canary)
-        said = replace(said, failed=kept)
         return said.in_phase(Phase.PROMOTING, seen.now, "promoted by command", state.canary)
     can_go_back = bool(seen.of(state.stable).pools)
     if command.action == "Abort" and state.phase in (Phase.CANARY, Phase.PROMOTING) and can_go_back:

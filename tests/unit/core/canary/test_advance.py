@@ -5,7 +5,7 @@ import pytest
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import record, targets, timing
 from tidegate.core.canary.policy import Command
-from tidegate.core.canary.state import Phase
+from tidegate.core.canary.state import Failed, Phase, State
 
 from .rollouts import Rollout, policy
 
@@ -179,6 +179,33 @@ def test_resume_gives_the_step_the_time_that_it_had_left():
     rollout.go_on(5000)
     rollout.wishes = policy()
     assert rollout.go_on(300).doubtful_since is None
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_a_revision_that_failed_once_gets_requests_when_it_is_rolled_out_without_a_canary(strategy):
+    rollout = begun()
+    rollout.go_on(40, Verdict.FAIL)
+    rollout.wanted = "a"
+    rollout.turn()
+    rollout.wanted, rollout.wishes = "b", policy(strategy=strategy)
+    assert rollout.turn().phase is Phase.PROMOTING
+    rollout.pods = {"a": 1, "b": 9}
+    assert rollout.shares() == {"a": 100, "b": 900}
+
+    rollout.pods = {"b": 10}
+    assert (rollout.turn().stable, rollout.state.failed) == ("b", ())
+    rollout.wanted, rollout.pods = "c", {"b": 9, "c": 1}
+    rollout.turn()
+    assert rollout.shares() == {"b": 900, "c": 100}
+
+
+def test_a_stable_revision_that_a_former_version_noted_as_failed_keeps_its_requests():
+    rollout = Rollout(wanted="b", pods={"b": 10})
+    rollout.state = State(Phase.SETTLED, "b", rollout.now, failed=(Failed("b", 1.0, "once"),))
+    rollout.wishes = policy(strategy="RollingUpdate")
+    rollout.wanted, rollout.pods = "c", {"b": 10, "c": 1}
+    rollout.turn()
+    assert rollout.shares() == {"b": 909, "c": 91}
 
 
 def test_a_new_spec_replaces_the_canary_and_is_held_against_the_same_stable():
