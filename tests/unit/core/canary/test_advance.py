@@ -1,5 +1,7 @@
 """The phases of a rollout, in the order in which people meet them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.core.analysis.evidence import Verdict
@@ -179,6 +181,24 @@ def test_resume_gives_the_step_the_time_that_it_had_left():
     rollout.go_on(5000)
     rollout.wishes = policy()
     assert rollout.go_on(300).doubtful_since is None
+
+
+def test_pods_that_got_ready_in_a_pause_are_asked_for_a_verdict_from_its_end_on():
+    """The pause lasts two hours more before the first pod finds a GPU, and a minute afterwards."""
+    wishes = policy(is_paused=True, aborts_when_inconclusive=True)
+    rollout = Rollout(wishes=wishes)
+    rollout.turn()
+    rollout.wanted = "b"
+    rollout.turn()
+    rollout.now += 7200
+    rollout.follow()
+    rollout.turn()
+    rollout.now += 60
+    rollout.wishes = replace(wishes, is_paused=False)
+    state = rollout.turn()
+    assert (state.since, state.ready_since) == (rollout.now, rollout.now)
+    state = rollout.go_on(90, Verdict.PASS)
+    assert (state.phase, state.step) == (Phase.CANARY, 1)
 
 
 @pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])

@@ -74,6 +74,7 @@ def check(rollout: Rollout) -> None:
     assert sum(shares.values()) == (1000 if serving else 0), shares
     assert {name for name, share in shares.items() if share} <= serving
     assert state.winner not in {entry.revision for entry in state.failed}
+    assert max(state.since, state.ready_since or 0.0) <= rollout.now, "no clock runs ahead"
     wanted = {name: pods["unified"] for name, pods in targets.of(state, rollout.seen()).items()}
     if state.phase is Phase.CANARY:
         assert wanted[state.stable] >= 1
