@@ -309,11 +309,14 @@ async def test_promoted_by_command_takes_all_without_further_steps():
 
 
 @pytest.mark.parametrize(
-    ("replicas", "gpus", "budget"), [(4, 4, 0), (4, 8, 1), (2, 8, 2), (4, 8, 0)]
+    ("replicas", "gpus", "budget", "end_seconds"),
+    [(4, 4, 0, 1), (4, 8, 1, 1), (2, 8, 2, 1), (4, 8, 0, 1), (4, 8, 0, 25), (2, 8, 1, 25)],
 )
-async def test_a_rollout_never_has_more_gpus_than_its_budget(replicas, gpus, budget):
+async def test_a_rollout_never_has_more_gpus_than_its_budget(replicas, gpus, budget, end_seconds):
+    """Nor while pods take their time to end: they hold their GPUs until then."""
     spec = {**CANARY, "gpuBudget": budget}
     world = await deployed(gpus=gpus, replicas=replicas, rollout=spec)
+    world.end_seconds = end_seconds
     await changed(world, replicas=replicas, rollout=spec)
     for _ in range(200):
         await go_on(world, 1)

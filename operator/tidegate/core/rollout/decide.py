@@ -41,9 +41,15 @@ def decide(
 
 
 def _ask_for_all(board: Board) -> None:
-    """Nothing is to be replaced: whatever is wanted is asked for, free GPUs or not."""
+    """Nothing is to be replaced: whatever is wanted is asked for, free GPUs or not.
+
+    Beside pods of another revision only what the budget of GPUs leaves: some of them may be on
+    their way out still.
+    """
     for of in board.slices:
-        board.ask[of.name] = of.target
+        missing = board.deficit(of)
+        left = board.surge_left(of.pool) if board.is_on_budget(of) else missing
+        board.ask[of.name] += min(missing, left)
 
 
 def _recreate(board: Board) -> None:
