@@ -77,6 +77,12 @@ class Turn:
         return self.state.winner
 
     @property
+    def lasting(self) -> frozenset[str]:
+        """The revisions that may get pods again on every class where they had some."""
+        is_open = self.state.phase is not Phase.SETTLED
+        return frozenset({self.state.stable}) if is_open else frozenset()
+
+    @property
     def told(self) -> Rollout:
         """What the status is to tell of it."""
         policy = self.seen.policy

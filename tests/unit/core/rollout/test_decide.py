@@ -103,6 +103,13 @@ def test_an_old_slice_is_deleted_when_its_last_pod_is_gone():
     assert decided([ending, a_slice("new", 1, 1)], 1, 0).delete == ()
 
 
+def test_an_empty_slice_of_a_revision_that_may_get_pods_again_is_kept():
+    entries = [a_slice("old", 0, 0), a_slice("older", 0, 0), a_slice("new", 1, 1)]
+    pools = {"unified": slices.limits(1, 1, 1)}
+    decision = decide.decide(entries, pools, {"n": 0}, "RollingUpdate", "new", {"old"})
+    assert decision.delete == ("unified-older",)
+
+
 @pytest.mark.parametrize(
     ("why", "entries", "replicas", "asked"),
     [
