@@ -24,7 +24,7 @@ from tidegate.core.rollout.slices import PoolLimits, limits
 _MOST_FIELDS = 4
 _UNDER_WAY = (Reason.ROLLING_OUT, Reason.NO_ROOM_TO_ROLL)
 _HOLDS_TWO = (Phase.CANARY, Phase.ABORTING)
-"""Phases with pods of two revisions. Of a promotion the reasons above say whether it has them still:
+"""Phases with pods of two revisions. Of a promotion the reasons above say whether it has them:
 one whose pods never get ready must not forbid the change that mends it."""
 
 

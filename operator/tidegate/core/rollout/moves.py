@@ -84,14 +84,16 @@ def _grow_by_one(board: Board, room: Room, of: Slice) -> bool:
     return True
 
 
-def _urgency(board: Board, of: Slice) -> tuple[bool, float, str, bool, str]:
+def _urgency(board: Board, of: Slice) -> tuple[bool, float, int, str, bool, str]:
     """Order pools: one that misses pods first, so that it gets back the GPU that it gave.
 
+    Of equals the smaller one: a pool's only pod cannot give way to a canary's.
     In a pool a canary's baseline comes last: without it nobody is served worse.
     """
-    progress = board.asked_in(of.pool, board.revision) / max(1, board.pools[of.pool].replicas)
+    replicas = board.pools[of.pool].replicas
+    progress = board.asked_in(of.pool, board.revision) / max(1, replicas)
     is_last = names.is_baseline(of.revision)
-    return (not _is_short(board, of.pool), progress, of.pool, is_last, of.name)
+    return (not _is_short(board, of.pool), progress, replicas, of.pool, is_last, of.name)
 
 
 def _is_short(board: Board, pool: str) -> bool:
