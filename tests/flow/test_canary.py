@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.core.names import LABEL_REVISION
+from tidegate.core.names import LABEL_NODE_CLASS, LABEL_REVISION
 from tidegate.flow.ports import Sides
 
 from .documents import labels_of
 from .evidences import Evidences
 from .gates import told
 from .scenarios import image
-from .world import A100, Fate, World
+from .world import A100, H100, Fate, World
 
 STEPS = [{"weight": 10, "analysis": "5m"}, {"weight": 50, "analysis": "5m"}]
 CANARY = {"strategy": "Canary", "steps": STEPS, "warmUp": "30s", "deadline": "30m"}
@@ -64,6 +64,16 @@ def watch(world: World) -> None:
 
 def pods_of(world: World, revision: str):
     return [pod for pod in world.pods() if labels_of(pod)[LABEL_REVISION] == revision]
+
+
+def slices_of(world: World):
+    """Revision and class of each Deployment of pods, with its replicas."""
+    return {
+        (labels_of(found)[LABEL_REVISION], labels_of(found)[LABEL_NODE_CLASS]): found["spec"][
+            "replicas"
+        ]
+        for found in world.deployments()
+    }
 
 
 def rollout(world: World):
@@ -309,17 +319,61 @@ async def test_promoted_by_command_takes_all_without_further_steps():
 
 
 @pytest.mark.parametrize(
-    ("replicas", "gpus", "budget"), [(4, 4, 0), (4, 8, 1), (2, 8, 2), (4, 8, 0)]
+    ("replicas", "gpus", "budget", "end_seconds"),
+    [(4, 4, 0, 1), (4, 8, 1, 1), (2, 8, 2, 1), (4, 8, 0, 1), (4, 8, 0, 25), (2, 8, 1, 25)],
 )
-async def test_a_rollout_never_has_more_gpus_than_its_budget(replicas, gpus, budget):
+async def test_a_rollout_never_has_more_gpus_than_its_budget(replicas, gpus, budget, end_seconds):
+    """Nor while pods take their time to end: they hold their GPUs until then."""
     spec = {**CANARY, "gpuBudget": budget}
     world = await deployed(gpus=gpus, replicas=replicas, rollout=spec)
+    world.end_seconds = end_seconds
     await changed(world, replicas=replicas, rollout=spec)
     for _ in range(200):
         await go_on(world, 1)
         assert len(world.pods()) <= replicas + budget
     assert rollout(world)["phase"] == "Settled"
     assert len(world.ready("unified")) == replicas
+
+
+@pytest.mark.parametrize("how", ["command", "verdict"])
+async def test_on_several_classes_an_abort_gives_stable_its_pods_back_on_each(how):
+    """No GPU is free: the canary takes the place of stable's only pod of a class."""
+    world = World(evidences=Evidences())
+    world.node("a1", A100, 1)
+    world.node("h1", H100, 1)
+    world.apply(pools={"unified": {"replicas": 2}}, rollout=CANARY)
+    await world.run()
+    stable, before = rollout(world)["stable"], slices_of(world)
+    await changed(world)
+    await go_on(world, 8)
+    if how == "command":
+        command = {"action": "Abort", "revision": rollout(world)["canary"], "token": "x"}
+        await changed(world, rollout={**CANARY, "command": command})
+    else:
+        world.evidences.bad = 200.0
+    await until(world, "Aborted")
+    await go_on(world, 12)
+    assert len([pod for pod in world.ready("unified") if pod in pods_of(world, stable)]) == 2
+    assert weights(world)[stable] == 1000
+    await go_on(world, 12, seconds=600)
+    assert slices_of(world) == before
+
+
+async def test_of_a_revision_that_was_replaced_no_empty_slice_is_left():
+    world = World(evidences=Evidences())
+    world.node("a1", A100, 1)
+    world.node("h1", H100, 1)
+    world.apply(pools={"unified": {"replicas": 2}}, rollout=CANARY)
+    await world.run()
+    old = rollout(world)["stable"]
+    await changed(world)
+    for _ in range(220):
+        await go_on(world, 1)
+        if rollout(world)["phase"] == "Settled" and rollout(world)["stable"] != old:
+            break
+    await go_on(world, 5)
+    assert {name for name, _ in slices_of(world)} == {rollout(world)["stable"]}
+    assert len(slices_of(world)) == 2
 
 
 async def test_beside_one_replica_without_room_it_waits_and_then_says_what_to_do():

@@ -6,9 +6,11 @@ from tidegate.api.llmdeployment import parse_spec
 from tidegate.core import nodes, plan
 from tidegate.core.canary import needs
 
-from .documents import CONFIG
-from .test_canary import changed, deployed, go_on, pods_of, rollout
-from .world import World
+from .documents import CONFIG, is_ending
+from .evidences import Evidences
+from .scenarios import image
+from .test_canary import CANARY, changed, deployed, go_on, pods_of, rollout
+from .world import A100, H100, World
 
 
 def told(world: World) -> needs.Needs:
@@ -48,6 +50,48 @@ async def test_a_rollout_takes_the_pods_and_gpus_that_were_told(gpus, replicas, 
 
     assert pods == [sum(of.pods for of in step.slices) for step in expected.steps]
     assert most <= replicas + expected.free_gpus
+
+
+def two_classes(world: World) -> dict:
+    """Four pods on A100, where no GPU is free, and one on H100, where one is."""
+    world.node("a1", A100, 4)
+    world.node("h1", H100, 1)
+    return {"unified": {"replicas": 5}}
+
+
+def pair(world: World) -> dict:
+    """A pair whose only prefill pod cannot give way, and one free GPU."""
+    world.node("a1", A100, 6)
+    return {"prefill": {"replicas": 1}, "decode": {"replicas": 4}}
+
+
+@pytest.mark.parametrize("of", [two_classes, pair])
+@pytest.mark.parametrize("more", [{}, {"gpuBudget": 2}], ids=["maxSurge", "gpuBudget"])
+async def test_a_canary_comes_where_its_pods_have_room_and_old_ones_give_way_elsewhere(of, more):
+    world = World(evidences=Evidences())
+    pools = of(world)
+    wishes = {**CANARY, **more}
+    world.apply(pools=pools, rollout=wishes)
+    await world.run()
+    if of is two_classes:
+        world.node("h2", H100, 1)
+        await world.run()
+    expected = told(world)
+    assert expected.is_possible
+    world.apply(pools=pools, rollout=wishes, engine=image("next"))
+    before = rollout(world)["stable"]
+    for _ in range(260):
+        await go_on(world, 1)
+        now = rollout(world)
+        if now["phase"] == "Canary" and "readySince" in now:
+            theirs = expected.steps[now["step"]]
+            ours = pods_of(world, now["canary"])
+            assert len(ours) == sum(one.pods for one in theirs.slices)
+            old = [p for p in pods_of(world, now["stable"]) if not is_ending(p)]
+            assert len(old) >= 5 - sum(theirs.given_up.values())
+        if now["phase"] == "Settled" and now["stable"] != before:
+            return
+    raise AssertionError(rollout(world))
 
 
 @pytest.mark.parametrize(

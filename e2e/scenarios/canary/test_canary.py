@@ -397,7 +397,7 @@ def test_fresh_pods_of_stable_serve_beside_a_canary_and_go_with_it(back, streams
 
 @pytest.mark.parametrize("name", list(RATES))
 def test_nobody_who_was_let_in_lost_anything(back, streams, name):
-    """Who is told to come back was not let in: a slow engine, or a loaded machine, has less room."""
+    """Who is told to come back was not let in: a slow engine or machine has room for fewer."""
     served = streams[name].done
     assert len(served) > 20
     faults = streams[name].lost()

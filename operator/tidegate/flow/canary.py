@@ -24,7 +24,7 @@ from tidegate.core.canary import (
 from tidegate.core.canary import history as looks
 from tidegate.core.canary.advance import advance
 from tidegate.core.canary.rollout import Rollout
-from tidegate.core.canary.seen import Seen
+from tidegate.core.canary.seen import PoolSize, Seen
 from tidegate.core.canary.state import Phase, State
 from tidegate.core.rollout.slices import PoolLimits, Slice
 from tidegate.flow import failing, history, looking, slices
@@ -81,6 +81,12 @@ class Turn:
         return self.state.winner
 
     @property
+    def lasting(self) -> frozenset[str]:
+        """The revisions that may get pods again on every class where they had some."""
+        is_open = self.state.phase is not Phase.SETTLED
+        return frozenset({self.state.stable}) if is_open else frozenset()
+
+    @property
     def told(self) -> Rollout:
         """What the status is to tell of it."""
         policy = self.seen.policy
@@ -94,7 +100,7 @@ class Turn:
         wanted = targets.of(self.state, self.seen)
         name = self.document["metadata"]["name"]
         every = [*found, *baseline.missing(name, found, self.state)]
-        return pods.with_targets(every, wanted, self.seen.wanted)
+        return pods.with_targets(every, wanted, self.seen.wanted, self.seen.pools)
 
 
 def told(document: Document | None) -> object:
@@ -121,11 +127,17 @@ async def take_turn(
         WriteFailed: The state could not be stored, or the caches do not show it yet (409).
     """
     before = stored_state(snapshot, memory)
+    wishes = policy.of(spec, can_judge=evidences is not None)
+
+    def sizes(step: int) -> Mapping[str, PoolSize]:
+        weight = wishes.at(step).weight
+        return pods.sizes(found, pools, free_gpus, revision, weight, wishes.sides)
+
     seen = Seen(
         now=float(int(clock.now())),
         wanted=revision,
-        policy=policy.of(spec, can_judge=evidences is not None),
-        pools=pods.sizes(found, pools, free_gpus, revision),
+        policy=wishes,
+        pools=sizes(before.step if before else 0),
         pods=pods.by_revision(found),
     )
     seen = await _with_trouble(before, seen, snapshot, found, cluster, clock, memory)
@@ -143,7 +155,7 @@ async def take_turn(
         await cluster.emit(
             snapshot.ref, "Warning" if said.is_warning else "Normal", said.reason, said.message
         )
-    return Turn(state, seen, document)
+    return Turn(state, replace(seen, pools=sizes(state.step)), document)
 
 
 def stored_state(snapshot: Snapshot, memory: Memory) -> State | None:

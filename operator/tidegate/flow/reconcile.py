@@ -240,7 +240,9 @@ class Work:
             self.memory,
         )
         self.snapshot = replace(self.snapshot, document=turn.document)
-        return decide.decide(turn.targets(found), pools, free, turn.strategy, turn.leading)
+        return decide.decide(
+            turn.targets(found), pools, free, turn.strategy, turn.leading, turn.lasting
+        )
 
     async def _write(self, spec: LLMDeploymentSpec, planned: Plan, decision: Decision) -> None:
         """Write what differs; a pass at rest ends before its first call."""

@@ -15,13 +15,17 @@ from tidegate.core import nodes, placement, revision
 from tidegate.core.admission.facts import Facts
 from tidegate.core.admission.finding import Finding, refusal, warning
 from tidegate.core.admission.fit import Judged
-from tidegate.core.canary import needs, needs_told, policy
+from tidegate.core.canary import needs, needs_told, policy, stored
+from tidegate.core.canary.state import Phase
 from tidegate.core.plan import Plan
 from tidegate.core.render import timing
 from tidegate.core.rollout.slices import PoolLimits, limits
 
 _MOST_FIELDS = 4
 _UNDER_WAY = (Reason.ROLLING_OUT, Reason.NO_ROOM_TO_ROLL)
+_HOLDS_TWO = (Phase.CANARY, Phase.ABORTING)
+"""Phases with pods of two revisions. Of a promotion the reasons above say whether it has them:
+one whose pods never get ready must not forbid the change that mends it."""
 
 
 def rolls_pods(
@@ -145,7 +149,10 @@ def _room(pool: str, plan: Plan, known: Sequence[nodes.Node], free: Mapping[str,
 
 
 def _is_rolling(document: Mapping[str, Any]) -> bool:
-    """Say whether the status tells of a rollout under way."""
+    """Say whether the status tells of a rollout under way, be it one that waits for somebody."""
+    state = stored.state(document)
+    if state is not None and state.phase in _HOLDS_TWO:
+        return True
     status = document.get("status") or {}
     return any(
         condition.get("type") == "Reconciling"

@@ -141,8 +141,6 @@ def _obey(state: State, seen: Seen) -> State:
         return state
     said = replace(state, token=command.token)
     if command.action == "Promote" and state.phase is not Phase.PROMOTING:
-        kept = tuple(entry for entry in state.failed if entry.revision != state.canary)
-        said = replace(said, failed=kept)
         return said.in_phase(Phase.PROMOTING, seen.now, "promoted by command", state.canary)
     can_go_back = bool(seen.of(state.stable).pools)
     if command.action == "Abort" and state.phase in (Phase.CANARY, Phase.PROMOTING) and can_go_back:
@@ -155,14 +153,20 @@ def _obey(state: State, seen: Seen) -> State:
 
 
 def _paused(state: State, seen: Seen) -> State:
-    """Stop the clocks of the step while it is paused."""
+    """Stop the clocks of the step while it is paused: what began meanwhile begins at its end."""
     if seen.policy.is_paused:
         return state if state.paused_since is not None else replace(state, paused_since=seen.now)
-    if state.paused_since is None:
+    paused = state.paused_since
+    if paused is None:
         return state
-    held = max(0.0, seen.now - state.paused_since)
-    ready = None if state.ready_since is None else state.ready_since + held
-    return replace(state, since=state.since + held, ready_since=ready, paused_since=None)
+    ready = None if state.ready_since is None else _later(state.ready_since, paused, seen.now)
+    since = _later(state.since, paused, seen.now)
+    return replace(state, since=since, ready_since=ready, paused_since=None)
+
+
+def _later(began: float, paused: float, now: float) -> float:
+    """Return a time later by what has passed of a pause since then."""
+    return began + max(0.0, now - max(began, paused))
 
 
 # what clock, pods and metrics say

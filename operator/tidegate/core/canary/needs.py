@@ -5,7 +5,7 @@ what is told here is what happens, as long as nobody else takes the GPUs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.rollout_spec import Strategy
@@ -13,7 +13,7 @@ from tidegate.core import landing, names, placement
 from tidegate.core.analysis import latency, timeline
 from tidegate.core.analysis.evidence import Metric
 from tidegate.core.canary import baseline, bounds, limits, pods, policy, start_time, targets
-from tidegate.core.canary.seen import Seen
+from tidegate.core.canary.seen import PoolSize, Seen
 from tidegate.core.canary.start_time import Span
 from tidegate.core.canary.state import Phase, State
 from tidegate.core.nodes import Node
@@ -149,8 +149,14 @@ def of(
         pods=pods.by_revision(found),
     )
     count = len(wishes.steps) if wishes.strategy == "Canary" else 0
-    placed = tuple(_at_step(index, found, seen) for index in range(count))
-    world = _World(spec, plan, allowed, seen, placed, _min_samples(spec))
+    sizes = tuple(
+        pods.sizes(found, allowed, free_gpus, CANARY, step.weight, wishes.sides)
+        for step in wishes.steps[:count]
+    )
+    placed = tuple(
+        _at_step(index, found, replace(seen, pools=of_step)) for index, of_step in enumerate(sizes)
+    )
+    world = _World(spec, plan, allowed, seen, sizes, placed, _min_samples(spec))
     return Needs(
         strategy=wishes.strategy,
         is_default=not wishes.is_told,
@@ -180,12 +186,13 @@ def beside_replicas(
 
 @dataclass(frozen=True)
 class _World:
-    """A deployment at rest, what its rollout may do, and `placed`: its slices at each step."""
+    """A deployment at rest, what its rollout may do, and its room and its slices at each step."""
 
     spec: LLMDeploymentSpec
     plan: Plan
     allowed: Mapping[str, PoolLimits]
     seen: Seen
+    sizes: Sequence[Mapping[str, PoolSize]]
     placed: Sequence[Sequence[Slice]]
     min_samples: int
 
@@ -201,9 +208,9 @@ class _World:
             slices=self.slices(placed),
             baseline=self.counts(placed, BASELINE),
             extra_gpus=self.gpus_of({name: there[name] - full[name] for name in full}),
-            missing_gpus=self.missing_gpus(there, stable),
+            missing_gpus=self.missing_gpus(index, there, stable),
             given_up={name: full[name] - stable[name] for name in full},
-            is_possible=self.is_possible(there, self.counts(placed, CANARY)),
+            is_possible=self.is_possible(index, there, self.counts(placed, CANARY)),
             requests_per_second=self.requests_per_second(wished),
         )
 
@@ -212,22 +219,22 @@ class _World:
         judged = [number for number, of in enumerate(self.seen.policy.steps) if of.is_judged]
         return judged[:1] == [index]
 
-    def missing_gpus(self, there: Mapping[str, int], stable: Mapping[str, int]) -> int:
+    def missing_gpus(self, index: int, there: Mapping[str, int], stable: Mapping[str, int]) -> int:
         """Return the GPUs that the spec allows beside the replicas, and that are not free."""
         return self.gpus_of(
             {
-                name: min(of.surge, there[name] - stable[name]) - self.seen.pools[name].extra
+                name: min(of.surge, there[name] - stable[name]) - self.sizes[index][name].extra
                 for name, of in self.allowed.items()
             }
         )
 
-    def is_possible(self, there: Mapping[str, int], canary: Mapping[str, int]) -> bool:
+    def is_possible(self, index: int, there: Mapping[str, int], canary: Mapping[str, int]) -> bool:
         """Say whether all pods find room, be it by stable ones that may be missing meanwhile."""
         return all(
             there[name] <= size.replicas + size.extra
             and (canary[name] or not size.replicas)
             and (size.extra or self.allowed[name].unavailable or not size.replicas)
-            for name, size in self.seen.pools.items()
+            for name, size in self.sizes[index].items()
         )
 
     def requests_per_second(self, step: policy.Step) -> float | None:
@@ -311,7 +318,7 @@ def _at_step(index: int, found: Sequence[Slice], seen: Seen) -> list[Slice]:
     other = BASELINE if seen.policy.has_baseline else None
     state = State(Phase.CANARY, STABLE, 0.0, canary=CANARY, baseline=other, step=index)
     every = [*found, *baseline.missing("", found, state)]
-    return pods.with_targets(every, targets.of(state, seen), CANARY)
+    return pods.with_targets(every, targets.of(state, seen), CANARY, seen.pools)
 
 
 def _nodes_of_slices(spec: LLMDeploymentSpec, nodes: Sequence[Node]) -> _NodesOfSlices:

@@ -60,6 +60,11 @@ class Policy:
         reached = min(step, len(self.steps) - 1) - (not is_ready)
         return self.steps[reached].weight if reached >= 0 else 0
 
+    @property
+    def sides(self) -> int:
+        """Return how many revisions have a step's pods: the canary, and its baseline if any."""
+        return 2 if self.has_baseline else 1
+
     def longest_seconds(self, step: Step) -> float:
         """Return how long a step may take: its own time, the warm-up, and the deadline's."""
         return step.seconds + self.warm_up_seconds + self.deadline_seconds

@@ -13,11 +13,13 @@ from tidegate.core.rollout.board import PAIR
 class PoolSize:
     """A pool of the spec: its replicas, and how many pods a rollout may have above them.
 
-    `extra` is what the spec allows and the nodes have room for.
+    `extra` is what the spec allows and the nodes have room for. `places` are the pods that have a
+    node or would find one, by class of node.
     """
 
     replicas: int
     extra: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,11 @@ class State:
         )
 
     def in_phase(self, phase: Phase, now: float, because: str, canary: str | None) -> "State":
-        """Return the state at the beginning of a phase other than a canary's steps."""
+        """Return the state at the beginning of a phase other than a canary's steps.
+
+        What is stable, or replaces all others, has not failed any more, whatever it once did.
+        """
+        good = {self.stable, canary if phase is Phase.PROMOTING else None}
         return State(
             phase=phase,
             stable=self.stable,
@@ -122,7 +126,7 @@ class State:
             stretch=self.stretch,
             is_judged=self.is_judged and phase is Phase.PROMOTING,
             because=because,
-            failed=self.failed,
+            failed=tuple(entry for entry in self.failed if entry.revision not in good),
             token=self.token,
         )
 

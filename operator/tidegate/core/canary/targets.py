@@ -9,7 +9,7 @@ from tidegate.core.canary.state import Phase, State
 Targets = Mapping[str, Mapping[str, int]]
 """Pods by revision and pool; a revision that is not in it is to have none."""
 
-_WHOLE = 1000
+WHOLE = 1000
 
 
 def of(state: State, seen: Seen) -> Targets:
@@ -33,7 +33,7 @@ def of_step(state: State, seen: Seen) -> dict[str, int]:
 
 def of_weight(weight: int, replicas: int) -> int:
     """Return the pods of a canary that gets a weight, in thousandths, of a pool's requests."""
-    return min(replicas, max(1, -(-replicas * weight // _WHOLE)))
+    return min(replicas, max(1, -(-replicas * weight // WHOLE)))
 
 
 def of_baseline(state: State, seen: Seen) -> dict[str, int]:
@@ -55,7 +55,7 @@ def _equal_to(canary: Mapping[str, int], state: State, seen: Seen) -> dict[str, 
             1,
             min(
                 canary[name],
-                -(-canary[name] * (_WHOLE - weight) // weight),
+                -(-canary[name] * (WHOLE - weight) // weight),
                 pool.replicas + pool.extra - canary[name] - 1,
             ),
         )

@@ -66,6 +66,24 @@ class Board:
             if s.pool == pool
         )
 
+    def surge_left(self, pool: str) -> int:
+        """Pods of a pool that may come above those that are there."""
+        limits = self.pools[pool]
+        return max(0, limits.replicas + limits.surge - self.held(pool))
+
+    def is_on_budget(self, of: Slice) -> bool:
+        """Say whether new pods of a slice come beside others, in a pool with a budget of GPUs."""
+        limits = self.pools.get(of.pool)
+        return (
+            limits is not None
+            and limits.counts_ending
+            and any(
+                (s.asked or s.live or s.ending) and s.revision != of.revision
+                for s in self.slices
+                if s.pool == of.pool
+            )
+        )
+
     # revisions
 
     def pools_of(self, revision: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """The decision of one pass: which replicas every slice is asked for now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tidegate.core.rollout import moves, verdict
 from tidegate.core.rollout.board import Board
@@ -14,6 +14,7 @@ def decide(
     free_gpus: Mapping[str, int],
     strategy: Strategy,
     revision: str,
+    lasting: Collection[str] = (),
 ) -> Decision:
     """Decide on the replicas of every slice.
 
@@ -23,6 +24,8 @@ def decide(
         free_gpus: By node: GPUs that no pod holds, whoever's it is.
         strategy: How old pods are replaced.
         revision: The current revision.
+        lasting: Revisions that may get pods again: their slices stay when they are empty, since
+            those of a former spec can never be made anew.
     """
     board = Board(slices, pools, revision)
     blocked: list[moves.Blocked] = []
@@ -34,16 +37,24 @@ def decide(
         blocked = _roll(board, Room(free_gpus))
     return Decision(
         replicas={of.name: board.ask[of.name] for of in board.slices},
-        delete=tuple(of.name for of in board.slices if _is_done(board, of)),
+        delete=tuple(
+            of.name for of in board.slices if of.revision not in lasting and _is_done(board, of)
+        ),
         state=verdict.state(board, blocked),
         message=verdict.message(board, blocked, Room(free_gpus)),
     )
 
 
 def _ask_for_all(board: Board) -> None:
-    """Nothing is to be replaced: whatever is wanted is asked for, free GPUs or not."""
+    """Nothing is to be replaced: whatever is wanted is asked for, free GPUs or not.
+
+    Beside pods of another revision only what the budget of GPUs leaves: some of them may be on
+    their way out still.
+    """
     for of in board.slices:
-        board.ask[of.name] = of.target
+        missing = board.deficit(of)
+        left = board.surge_left(of.pool) if board.is_on_budget(of) else missing
+        board.ask[of.name] += min(missing, left)
 
 
 def _recreate(board: Board) -> None:

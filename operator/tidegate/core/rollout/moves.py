@@ -78,29 +78,26 @@ def grow(board: Board, room: Room) -> None:
 
 
 def _grow_by_one(board: Board, room: Room, of: Slice) -> bool:
-    if not _surge_left(board, of.pool) or not room.take(of.nodes, of.gpus, 1):
+    if not board.surge_left(of.pool) or not room.take(of.nodes, of.gpus, 1):
         return False
     board.ask[of.name] += 1
     return True
 
 
-def _urgency(board: Board, of: Slice) -> tuple[bool, float, str, bool, str]:
+def _urgency(board: Board, of: Slice) -> tuple[bool, float, int, str, bool, str]:
     """Order pools: one that misses pods first, so that it gets back the GPU that it gave.
 
+    Of equals the smaller one: a pool's only pod cannot give way to a canary's.
     In a pool a canary's baseline comes last: without it nobody is served worse.
     """
-    progress = board.asked_in(of.pool, board.revision) / max(1, board.pools[of.pool].replicas)
+    replicas = board.pools[of.pool].replicas
+    progress = board.asked_in(of.pool, board.revision) / max(1, replicas)
     is_last = names.is_baseline(of.revision)
-    return (not _is_short(board, of.pool), progress, of.pool, is_last, of.name)
+    return (not _is_short(board, of.pool), progress, replicas, of.pool, is_last, of.name)
 
 
 def _is_short(board: Board, pool: str) -> bool:
     return board.held(pool) < board.pools[pool].replicas
-
-
-def _surge_left(board: Board, pool: str) -> int:
-    limit = board.pools[pool]
-    return max(0, limit.replicas + limit.surge - board.held(pool))
 
 
 def starting(board: Board) -> bool:
@@ -132,7 +129,7 @@ def _blocked(board: Board, ahead: Room, of: Slice) -> Blocked | None:
     patient = board.pools[of.pool].surge and not _is_short(board, of.pool)
     if patient and (starting(board) or leaving(board)):
         return None  # no pod of this pool is missing, and what is under way will make room
-    allowed = _surge_left(board, of.pool)
+    allowed = board.surge_left(of.pool)
     if wanted and not allowed:
         return None if _leaves_pool(board, of.pool) else Blocked(of, wanted, "surge")
     wanted = min(wanted, allowed)

@@ -15,6 +15,14 @@ def rolling(document, reason="RollingOut", status="True"):
     return {**document, "status": {"conditions": [condition]}}
 
 
+def in_phase(document, phase, reason):
+    """A deployment whose status tells of a rollout, as the operator writes it."""
+    rollout = {"summary": phase, "phase": phase, "stable": "a", "canary": "b",
+               "stepSince": "2026-01-01T00:00:00Z"}  # fmt: skip
+    found = rolling(document, reason, "True" if reason != "CanaryInconclusive" else "False")
+    return {**found, "status": {**found["status"], "rollout": rollout}}
+
+
 def told(old, new, world=None):
     found = review(old, new, world or seen())
     return next(one for one in found.warnings if one.reason == Reason.UPDATE_ROLLS_PODS).limit
@@ -105,6 +113,28 @@ def test_another_mode_waits_for_the_end_of_a_rollout(reason, there):
     found = review(old, changed(old, spec__pools=PAIR), seen(pools_there=there))
 
     assert reasons(found.problems) == {Reason.MODE_SWITCH_WHILE_ROLLING}
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"),
+    [("Canary", "CanaryRunning"), ("Canary", "RolloutPaused"), ("Canary", "CanaryInconclusive"),
+     ("Aborting", "RolloutAborted")],
+)  # fmt: skip
+def test_another_mode_waits_for_the_end_of_a_canary(phase, reason):
+    old = in_phase(a_resource(), phase, reason)
+    found = review(old, changed(old, spec__pools=PAIR), seen(pools_there=frozenset({"unified"})))
+
+    assert reasons(found.problems) == {Reason.MODE_SWITCH_WHILE_ROLLING}
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"),
+    [("Settled", "Settled"), ("Aborted", "RolloutAborted"), ("Promoting", "PodsStarting")],
+)
+def test_another_mode_may_come_once_a_canary_is_over(phase, reason):
+    old = in_phase(a_resource(), phase, reason)
+
+    assert review(old, changed(old, spec__pools=PAIR), seen()).allowed
 
 
 def test_the_way_back_from_another_mode_is_always_open():

@@ -1,11 +1,13 @@
 """The phases of a rollout, in the order in which people meet them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import record, targets, timing
 from tidegate.core.canary.policy import Command
-from tidegate.core.canary.state import Phase
+from tidegate.core.canary.state import Failed, Phase, State
 
 from .rollouts import Rollout, policy
 
@@ -179,6 +181,51 @@ def test_resume_gives_the_step_the_time_that_it_had_left():
     rollout.go_on(5000)
     rollout.wishes = policy()
     assert rollout.go_on(300).doubtful_since is None
+
+
+def test_pods_that_got_ready_in_a_pause_are_asked_for_a_verdict_from_its_end_on():
+    """The pause lasts two hours more before the first pod finds a GPU, and a minute afterwards."""
+    wishes = policy(is_paused=True, aborts_when_inconclusive=True)
+    rollout = Rollout(wishes=wishes)
+    rollout.turn()
+    rollout.wanted = "b"
+    rollout.turn()
+    rollout.now += 7200
+    rollout.follow()
+    rollout.turn()
+    rollout.now += 60
+    rollout.wishes = replace(wishes, is_paused=False)
+    state = rollout.turn()
+    assert (state.since, state.ready_since) == (rollout.now, rollout.now)
+    state = rollout.go_on(90, Verdict.PASS)
+    assert (state.phase, state.step) == (Phase.CANARY, 1)
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_a_revision_that_failed_once_gets_requests_when_it_is_rolled_out_without_a_canary(strategy):
+    rollout = begun()
+    rollout.go_on(40, Verdict.FAIL)
+    rollout.wanted = "a"
+    rollout.turn()
+    rollout.wanted, rollout.wishes = "b", policy(strategy=strategy)
+    assert rollout.turn().phase is Phase.PROMOTING
+    rollout.pods = {"a": 1, "b": 9}
+    assert rollout.shares() == {"a": 100, "b": 900}
+
+    rollout.pods = {"b": 10}
+    assert (rollout.turn().stable, rollout.state.failed) == ("b", ())
+    rollout.wanted, rollout.pods = "c", {"b": 9, "c": 1}
+    rollout.turn()
+    assert rollout.shares() == {"b": 900, "c": 100}
+
+
+def test_a_stable_revision_that_a_former_version_noted_as_failed_keeps_its_requests():
+    rollout = Rollout(wanted="b", pods={"b": 10})
+    rollout.state = State(Phase.SETTLED, "b", rollout.now, failed=(Failed("b", 1.0, "once"),))
+    rollout.wishes = policy(strategy="RollingUpdate")
+    rollout.wanted, rollout.pods = "c", {"b": 10, "c": 1}
+    rollout.turn()
+    assert rollout.shares() == {"b": 909, "c": 91}
 
 
 def test_a_new_spec_replaces_the_canary_and_is_held_against_the_same_stable():

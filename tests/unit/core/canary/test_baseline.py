@@ -302,6 +302,7 @@ def test_a_baseline_stands_on_the_classes_of_node_that_the_canary_is_on():
         of(FRESH, "small", 0), of(FRESH, "large", 0),
     ]  # fmt: skip
     wanted = {"a": {"unified": 2}, "b": {"unified": 5}, FRESH: {"unified": 4}}
-    given = {one.name: one.target for one in pods.with_targets(found, wanted, "b")}
+    pools = {"unified": PoolSize(10, 1, {"small": 6, "large": 5})}
+    given = {one.name: one.target for one in pods.with_targets(found, wanted, "b", pools)}
     assert (given["b-small"], given["b-large"]) == (3, 2)
     assert (given[f"{FRESH}-small"], given[f"{FRESH}-large"]) == (2, 2)

@@ -24,6 +24,7 @@ EVENTS = st.lists(
         st.tuples(st.just("room"), st.integers(0, 3)),
         st.tuples(st.just("pause"), st.booleans()),
         st.tuples(st.just("baseline"), st.booleans()),
+        st.tuples(st.just("strategy"), st.sampled_from(["Canary", "RollingUpdate", "Recreate"])),
         st.tuples(st.just("say"), st.sampled_from(["Promote", "Abort", "Retry"])),
         st.tuples(st.just("follow"), st.just(None)),
     ),
@@ -54,6 +55,8 @@ def played(events) -> Rollout:
                 rollout.wishes = replace(rollout.wishes, is_paused=value)
             case "baseline":
                 rollout.wishes = replace(rollout.wishes, has_baseline=value)
+            case "strategy":
+                rollout.wishes = replace(rollout.wishes, strategy=value)
             case "say":
                 token += 1
                 command = Command(value, rollout.state.canary or "a", str(token))
@@ -70,6 +73,8 @@ def check(rollout: Rollout) -> None:
     serving = {name for name, count in rollout.pods.items() if count}
     assert sum(shares.values()) == (1000 if serving else 0), shares
     assert {name for name, share in shares.items() if share} <= serving
+    assert state.winner not in {entry.revision for entry in state.failed}
+    assert max(state.since, state.ready_since or 0.0) <= rollout.now, "no clock runs ahead"
     wanted = {name: pods["unified"] for name, pods in targets.of(state, rollout.seen()).items()}
     if state.phase is Phase.CANARY:
         assert wanted[state.stable] >= 1

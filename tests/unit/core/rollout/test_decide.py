@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.core.rollout import decide, slices
-from tidegate.core.rollout.slices import Slice, State
+from tidegate.core.rollout.slices import PoolLimits, Slice, State
 
 
 def a_slice(revision, target, asked, ready=None, pool="unified", **more):
@@ -101,6 +101,46 @@ def test_an_old_slice_is_deleted_when_its_last_pod_is_gone():
     assert decided([done, a_slice("new", 1, 1)], 1, 0).delete == ("unified-old",)
     ending = a_slice("old", 0, 0, ending=1)
     assert decided([ending, a_slice("new", 1, 1)], 1, 0).delete == ()
+
+
+def test_an_empty_slice_of_a_revision_that_may_get_pods_again_is_kept():
+    entries = [a_slice("old", 0, 0), a_slice("older", 0, 0), a_slice("new", 1, 1)]
+    pools = {"unified": slices.limits(1, 1, 1)}
+    decision = decide.decide(entries, pools, {"n": 0}, "RollingUpdate", "new", {"old"})
+    assert decision.delete == ("unified-older",)
+
+
+@pytest.mark.parametrize(
+    ("why", "entries", "replicas", "asked"),
+    [
+        (
+            "a canary's pod waits for the GPU of the old one that gave way",
+            [a_slice("old", 3, 3, ending=1), a_slice("new", 1, 0)],
+            4, {"old": 3, "new": 0},
+        ),
+        (
+            "and comes when that has ended",
+            [a_slice("old", 3, 3), a_slice("new", 1, 0)], 4, {"old": 3, "new": 1},
+        ),
+        (
+            "so does the last one of a promotion",
+            [a_slice("old", 0, 0, ending=1), a_slice("new", 4, 3)], 4, {"old": 0, "new": 3},
+        ),
+        (
+            "beside the only pod there is no budget for another one",
+            [a_slice("old", 1, 1), a_slice("new", 1, 0)], 1, {"old": 1, "new": 0},
+        ),
+        (
+            "a scale-up is no rollout: it waits for no pod of its own revision",
+            [a_slice("new", 4, 2, ending=1)], 4, {"new": 4},
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_within_a_budget_of_gpus(why, entries, replicas, asked):
+    pools = {"unified": PoolLimits(replicas, 0, 1, counts_ending=True)}
+    decision = decide.decide(entries, pools, {"n": 4}, "RollingUpdate", "new")
+    assert {name.split("-")[1]: count for name, count in decision.replicas.items()} == asked
 
 
 @pytest.mark.parametrize(
