@@ -57,7 +57,7 @@ class PlainChoice:
             return Why.NO_ENDPOINTS
         return Why.NO_DECODE if "decode" in missing else Why.NO_PREFILL
 
-    def has_ready(self, pool):
+    def has_ready(self, pool, ask=None):
         return bool(self._ready(pool))
 
     def share(self, ask, config, wall):
