@@ -82,8 +82,9 @@ def _is_strong(state: State, seen: Seen, serving: Mapping[str, int], rest: int) 
 def _back(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int]:
     """Give all to the stable revision; while it is too weak for that, the others help it.
 
-    Not once it is aborted, nor for longer than a step's deadline. Pods of its baselines are as good
-    as its own for as long as they are there.
+    Not once it is aborted, nor for longer than a step's deadline, nor more than it had: what was
+    taken back at a tenth of the requests is not given half of them. Pods of its baselines are as
+    good as its own for as long as they are there.
     """
     alike = {
         name: count
@@ -96,10 +97,19 @@ def _back(state: State, seen: Seen, serving: Mapping[str, int]) -> dict[str, int
     replicas, ready = max(1, seen.answering_replicas), sum(alike.values())
     waited = seen.now - state.since > seen.policy.deadline_seconds
     is_over = waited or state.phase is Phase.ABORTED
-    if not others or is_over or ready >= _ENOUGH * replicas:
+    borne = max(1, WHOLE * ready // replicas, _borne_at_step(state, seen, ready))
+    if not others or is_over or borne >= _ENOUGH * WHOLE:
         return {**dict.fromkeys(others, 0), **divide(WHOLE, alike)}
-    strength = max(1, WHOLE * ready // replicas)
-    return {**divide(WHOLE - strength, others), **divide(strength, alike)}
+    return {**divide(WHOLE - borne, others), **divide(borne, alike)}
+
+
+def _borne_at_step(state: State, seen: Seen, ready: int) -> int:
+    """Return what stable bore beside the canary, if it still has the pods that the step left it."""
+    if state.phase is not Phase.ABORTING:
+        return 0
+    weight = seen.policy.weight(state.step, is_ready=True)
+    of_canary = -(-seen.answering_replicas * weight // WHOLE)
+    return WHOLE - weight if ready >= max(1, seen.answering_replicas - of_canary) else 0
 
 
 def divide(whole: int, counts: Mapping[str, int]) -> dict[str, int]:

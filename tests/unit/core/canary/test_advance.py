@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.core.analysis.evidence import Verdict
 from tidegate.core.canary import record, targets, timing
-from tidegate.core.canary.policy import Command
+from tidegate.core.canary.policy import Command, Step
 from tidegate.core.canary.state import Failed, Phase, State
 
 from .rollouts import Rollout, policy
@@ -315,3 +315,32 @@ def test_every_state_that_waits_for_the_clock_says_when():
     assert timing.again_seconds(rollout.state, rollout.seen()) <= 10
     rollout.go_on(40, Verdict.FAIL)
     assert timing.again_seconds(rollout.state, rollout.seen()) <= 120
+
+
+@pytest.mark.parametrize(
+    ("replicas", "extra", "weight", "at_most"),
+    [
+        (10, 1, 100, 0),  # all of stable is there
+        (2, 0, 100, 0),  # half of it is, and had nine tenths of the requests
+        (2, 0, 500, 500),
+        (10, 0, 300, 300),
+        (3, 0, 200, 0),
+    ],
+)
+def test_what_is_taken_back_never_gets_more_than_it_had(replicas, extra, weight, at_most):
+    steps = (Step(weight, 60.0, is_judged=True),)
+    rollout = Rollout(
+        replicas=replicas, extra=extra, wishes=policy(steps=steps), pods={"a": replicas}
+    )
+    rollout.turn()
+    rollout.wanted = "b"
+    rollout.go_on(30.0)
+    assert rollout.shares()["b"] == weight
+
+    state = rollout.turn(Verdict.FAIL)
+    while state.phase is Phase.CANARY:
+        rollout.now += 5.0
+        state = rollout.turn(Verdict.FAIL)
+
+    assert state.phase is Phase.ABORTING
+    assert rollout.shares()["b"] == at_most
