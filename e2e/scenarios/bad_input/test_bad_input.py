@@ -243,4 +243,4 @@ def test_one_name_in_two_namespaces_is_two_deployments(kube, shared_namespace, n
 
     assert len(twins[1].pods()) == 1
     assert twins[1].wait_ready()["pods"] == "1/1"
-    assert twins[0].condition("Ready")["reason"] == "ScaledToZero"
+    twins[0].wait_for("Ready", "True", "ScaledToZero", WORD_SECONDS)
