@@ -159,12 +159,14 @@ def test_prefill_decode_moves_the_prompt_between_the_nodes(local, kube, shared_n
         assert [proof.text for proof in by_gate] == [proof.text_alone for proof in by_gate]
 
 
+@pytest.mark.parametrize("file", ["canary.yaml", "prefill-decode.yaml"])
 def test_a_changed_flag_is_rolled_out_under_streams_and_nobody_loses_one(
-    local, kube, shared_namespace
+    local, kube, shared_namespace, file
 ):
-    """By the clock: nobody judges here. One pod, and a GPU more for its canary."""
-    by_clock = {"rollout": {"steps": [{"weight": 50, "pause": "5s"}], "bounds": None}}
-    with applied(kube, shared_namespace, "canary.yaml", by_clock) as deployment:
+    """By the clock: nobody judges here. One pod of each pool, and a GPU more for its canary."""
+    steps = [{"weight": 50, "pause": "5s"}]
+    by_clock = {"strategy": "Canary", "steps": steps, "bounds": None, "gpuBudget": 2}
+    with applied(kube, shared_namespace, file, {"rollout": by_clock}) as deployment:
         before = deployment.status["revision"]
         with Streams(deployment.address, per_second=1.0, output_tokens=8) as streams:
             deployment.patch({"engine": {"maxNumSeqs": 4}})
