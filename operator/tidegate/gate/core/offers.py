@@ -76,10 +76,15 @@ class Offers:
         known = self._by_model.get(ask.model) if ask.names_model else self._all
         if known is None:
             return _NOBODY
-        several = ask.prompts > 1 and ask.fewest_tokens is not None
-        longest = ask.fewest_tokens if several else ask.prompt_tokens
-        needed = (longest or 0) + ask.least_output
+        needed = _longest(ask) + ask.least_output
         return known.all if needed <= known.shortest else known.taking(needed)
+
+
+def _longest(ask: Ask) -> int:
+    """Return the tokens of the longest prompt: of several each is a sequence of its own."""
+    if ask.prompts == 1 or ask.fewest_tokens is None:
+        return ask.prompt_tokens
+    return ask.fewest_tokens
 
 
 class _Able:

@@ -59,6 +59,8 @@ def ids(count):
         ({"model": "tiny", "prompt": ids(512)}, {"stable"}),
         ({"model": None, "prompt": ids(512)}, {"stable"}),
         ({"model": "new", "prompt": ids(511)}, {"canary"}),
+        ({"prompt": [ids(400), ids(400)], "max_tokens": 112}, {"stable", "canary"}),
+        ({"prompt": [ids(400), ids(512)]}, {"stable"}),
     ],
 )
 def test_a_request_goes_to_revisions_that_know_its_name_and_take_its_length(fields, expected):
