@@ -68,8 +68,9 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "The batch limits contradict each other.", "Change the field that the message names."
     ),
     Reason.SPECULATION_INVALID: Explanation(
-        "The draft does not fit the model, or its shape is not known.",
-        "Give the draft's config.json in `spec.engine.speculative.config`.",
+        "The draft does not fit the model, its shape is not known, or the engine takes no such key.",
+        "Change what the message names; where the draft's shape is not known, give its config.json "
+        "in `spec.engine.speculative.config`.",
     ),
     Reason.PAIR_INCOMPATIBLE: Explanation(
         "Prefill and decode pods cannot exchange KV: by the plan, or because a request that the "
