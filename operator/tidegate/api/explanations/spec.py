@@ -68,7 +68,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "The batch limits contradict each other.", "Change the field that the message names."
     ),
     Reason.SPECULATION_INVALID: Explanation(
-        "The draft does not fit the model, its shape is not known, or the engine takes no such key.",
+        "The draft does not fit the model, its shape is unknown, or the engine takes no such key.",
         "Change what the message names; where the draft's shape is not known, give its config.json "
         "in `spec.engine.speculative.config`.",
     ),
