@@ -231,6 +231,8 @@ class PodView:
     prefill_tokens_per_second: float | None
     ejected: bool
     scrape_age_seconds: float | None
+    kv_usage: float | None
+    """How full its KV cache was of late, by its own metrics, 0 to 1; None where it has not told."""
 
 
 @dataclass(frozen=True, slots=True)

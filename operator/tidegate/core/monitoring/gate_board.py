@@ -107,12 +107,14 @@ def _against_engine() -> Panel:
     reserved = f"sum by (pod) ({of_gates('tidegate_gate_tokens_reserved')})"
     capacity = f"sum by (pod) ({of_gates('tidegate_gate_tokens_capacity')})"
     usage = f"max by (pod) ({engine('vllm:kv_cache_usage_perc', matchers=ONE)})"
+    seen = f"avg by (pod) ({of_gates('tidegate_gate_kv_usage')})"
     return Panel(
         "Ledger against the engine",
         "Reserved above used is prudence; used above reserved comes past the gates.",
         (
             Query(f"{reserved} / ({capacity} > 0)", "reserved {{pod}}"),
             Query(usage, "used {{pod}}"),
+            Query(seen, "used {{pod}}, of late"),
         ),
         "percentunit",
         top=1.0,

@@ -44,7 +44,7 @@ def all_of(scrape_interval_seconds: float) -> tuple[Query, ...]:
     window = window_seconds(scrape_interval_seconds)
     long = window * _QUANTILE_WINDOWS
     return (
-        Query("kv", "use of the KV cache of each engine, 0 to 1", _kv_usage()),
+        Query("kv", "use of the KV cache of each engine, and as gates saw it", _kv_usage()),
         Query(
             "backlog",
             "prompt tokens that wait at the gates and on each pod, and its speed",
@@ -69,11 +69,13 @@ def window_seconds(scrape_interval_seconds: float) -> int:
 
 
 def _kv_usage() -> str:
-    usage = _engines("vllm:kv_cache_usage_perc")
+    usage, seen = _engines("vllm:kv_cache_usage_perc"), _gates("tidegate_gate_kv_usage")
     return _figures(
         value=f"max by ({_ENGINE}) ({_any(usage)})",
         at=f"min by ({_ENGINE}) ({_times(usage)})",
         copies=f"count by ({_ENGINE}) ({_any(usage)})",
+        seen=f"avg by ({_POD}) ({seen})",
+        seen_at=f"min by ({_POD}) (timestamp({seen}))",
     )
 
 

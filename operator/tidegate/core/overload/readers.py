@@ -1,6 +1,6 @@
 """The signals that engines and gates tell of directly: from figures to what is known."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tidegate.api.gate_config import PoolName
 from tidegate.core.overload.rows import Place, Row, by_key
@@ -11,6 +11,9 @@ POOLS: tuple[PoolName, ...] = ("unified", "prefill", "decode")
 LEAST_SAMPLES = 20
 """A p95 of fewer answers is their slowest one."""
 
+_BY_GATES = frozenset(("seen", "seen_at"))
+"""Figures of a pod that its gates told."""
+
 Told = tuple[Place, Key, Reading]
 
 
@@ -20,24 +23,36 @@ def kv_usage(rows: Iterable[Row], scrapes: Scrapes) -> Iterator[Told]:
     The time is the oldest sample's.
     """
     engines: dict[tuple[Place, PoolName], list[Reading]] = {}
+    seen: dict[tuple[Place, PoolName], list[Sample]] = {}
     for (place, (pool, pod, engine)), figures in by_key(rows, "pool", "pod", "engine").items():
-        if pool in POOLS:
-            what = f"use of the KV cache of pod {pod}{f' engine {engine}' if engine else ''}"
+        if pool not in POOLS:
+            continue
+        what = f"use of the KV cache of pod {pod}{f' engine {engine}' if engine else ''}"
+        by_gates = scrapes.judge(what, figures, figures.get("seen"), SHARE, at="seen_at")
+        if isinstance(by_gates, Sample):
+            seen.setdefault((place, pool), []).append(by_gates)
+        if not figures.values.keys() <= _BY_GATES:
             reading = scrapes.judge(what, figures, figures.get("value"), SHARE)
             engines.setdefault((place, pool), []).append(reading)
     for (place, pool_name), readings in engines.items():
-        most, mean = _over(readings)
+        most, mean = _over(readings, seen.get((place, pool_name), ()))
         yield place, (pool_name, Signal.KV_USAGE), most
         yield place, (pool_name, Signal.KV_USAGE_MEAN), mean
 
 
-def _over(readings: list[Reading]) -> tuple[Reading, Reading]:
+def _over(readings: Sequence[Reading], seen: Sequence[Sample]) -> tuple[Reading, Reading]:
+    """Return the highest of all, and the mean of the engines' own samples.
+
+    Gates have looked between two scrapes. They are heard where every engine tells of itself: what
+    is not scraped is not known, whoever else has seen it.
+    """
     unknown = next((each for each in readings if isinstance(each, Unknown)), None)
     if unknown is not None:
         return unknown, unknown
     known = [each for each in readings if isinstance(each, Sample)]
-    values, oldest = [each.value for each in known], min(each.at for each in known)
-    return Sample(max(values), oldest), Sample(sum(values) / len(values), oldest)
+    values, oldest = [each.value for each in known], min(each.at for each in (*known, *seen))
+    most = max(each.value for each in (*known, *seen))
+    return Sample(most, oldest), Sample(sum(values) / len(values), min(each.at for each in known))
 
 
 def preemptions(rows: Iterable[Row], scrapes: Scrapes) -> Iterator[Told]:

@@ -2,6 +2,7 @@
 
 from math import isfinite
 
+from tidegate.gate.core.late_usage import LateUsage
 from tidegate.gate.exchange import Scrape
 
 RUNNING_SCRAPES = 3
@@ -31,6 +32,7 @@ class Correction:
         "caution",
         "others_blocks",
         "unseen",
+        "usage",
     )
 
     def __init__(self) -> None:
@@ -44,6 +46,7 @@ class Correction:
         """Blocks that others than this gate hold, at most; None while the engine does not tell."""
         self.caution = 1.0
         """How much more than usual is to be kept free, since the engine preempted."""
+        self.usage = LateUsage()
         self._preemptions: float | None = None
         self._interval = FIRST_INTERVAL_SECONDS
         self._excess: list[int] = []
@@ -56,8 +59,10 @@ class Correction:
         if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
             self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
         self._heed(scrape.preemptions)
-        usage = scrape.kv_usage
-        if self.blocks is None or usage is None or not isfinite(usage) or not 0 <= usage <= 1:
+        usage = _sane(scrape.kv_usage)
+        if usage is not None:
+            self.usage.see(usage, scrape.at)
+        if self.blocks is None or usage is None:
             self._excess.clear()
             self.unseen //= 2
             self.others_blocks = None
@@ -99,3 +104,8 @@ class Correction:
         self.others_blocks = None
         self._excess.clear()
         return had
+
+
+def _sane(usage: float | None) -> float | None:
+    """Return a use of the KV cache, 0 to 1; None for what cannot be one."""
+    return usage if usage is not None and 0 <= usage <= 1 else None

@@ -203,4 +203,5 @@ class PodBook:
             prefill_tokens_per_second=self.prefill.per_second,
             ejected=is_ejected,
             scrape_age_seconds=None if correction.at is None else now - correction.at,
+            kv_usage=correction.usage.mean(now),
         )

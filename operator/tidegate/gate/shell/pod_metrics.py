@@ -55,6 +55,12 @@ _FAMILIES: Sequence[tuple[str, str, Callable[[PodView], float | None]]] = (
         "Since a pod told how full its KV cache is; absent: never.",
         lambda pod: pod.scrape_age_seconds,
     ),
+    (
+        "kv_usage",
+        "How full a pod's KV cache is by its own metrics, 0 to 1, as a mean of 5 s; absent: not "
+        "told of late.",
+        lambda pod: pod.kv_usage,
+    ),
 )
 
 
@@ -169,4 +175,5 @@ def _pod(entry: PodView) -> dict[str, Any]:
         "prefillBacklogTokens": entry.prefill_backlog_tokens,
         "prefillTokensPerSecond": entry.prefill_tokens_per_second,
         "scrapeAgeSeconds": entry.scrape_age_seconds,
+        "kvUsage": entry.kv_usage,
     }

@@ -22,6 +22,11 @@ def kv(value, pod="p1", pool="unified", engine="0", at=NOW - 5, copies=1, place=
     )
 
 
+def seen(usage, pod="p1", pool="unified", at=NOW - 5):
+    """Return what gates saw of a pod's KV cache."""
+    return figures(pool=pool, pod=pod, seen=usage, seen_at=at)
+
+
 def waiting_tokens(tokens, pod="p1", pool="unified", speed=1000.0, at=NOW - 5, copies=1):
     return figures(pool=pool, pod=pod, tokens=tokens, speed=speed, at=at, copies=copies)
 

@@ -11,7 +11,7 @@ from tidegate.core.overload import reading
 from tidegate.core.overload.samples import MOST_AHEAD_SECONDS
 from tidegate.core.overload.signal import Sample, Signal, Unknown
 
-from .answers import NOW, PLACE, SCRAPE_SECONDS, figures, kv, queued_tokens, waiting_tokens
+from .answers import NOW, PLACE, SCRAPE_SECONDS, figures, kv, queued_tokens, seen, waiting_tokens
 
 FULLEST = ("unified", Signal.KV_USAGE)
 MEAN = ("unified", Signal.KV_USAGE_MEAN)
@@ -32,6 +32,32 @@ def test_usage_is_that_of_the_fullest_pod_and_as_old_as_the_oldest_sample():
 
 def test_engines_of_one_pod_are_told_apart():
     assert known(kv=(*kv(0.5, engine="0"), *kv(0.8, engine="1")))[FULLEST].value == 0.8
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (seen(0.9, at=NOW - 12), Sample(0.9, NOW - 12)),
+        (seen(0.9, at=NOW - 1), Sample(0.9, NOW - 5)),
+        (seen(0.3, at=NOW - 1), Sample(0.5, NOW - 5)),
+        (seen(0.9, at=NOW - 46), Sample(0.5, NOW - 5)),
+        (seen(math.nan), Sample(0.5, NOW - 5)),
+        (seen(1.4), Sample(0.5, NOW - 5)),
+        (seen(0.9, pool="prefill"), Sample(0.5, NOW - 5)),
+    ],
+    ids=["fuller", "newer", "emptier", "old", "no number", "no share", "of another pool"],
+)
+@pytest.mark.parametrize("engine", ["0", ""])
+def test_what_gates_saw_between_two_scrapes_counts_where_it_is_more(engine, seen, expected):
+    told = known(kv=(*kv(0.5, engine=engine), *seen))
+
+    assert told[FULLEST] == expected
+    assert told[MEAN] == Sample(0.5, NOW - 5), "and the mean is of the engines' own samples"
+
+
+def test_an_engine_that_is_not_scraped_is_unknown_whatever_gates_saw():
+    assert isinstance(known(kv=(*kv(0.5, at=NOW - 50), *seen(0.6)))[FULLEST], Unknown)
+    assert known(kv=seen(0.6))[FULLEST].reason is Reason.METRICS_MISSING
 
 
 @pytest.mark.parametrize(
@@ -245,7 +271,7 @@ def test_whatever_is_told_a_known_value_is_a_number_with_a_recent_time(
     value, at, copies, tokens, speed, gates, samples
 ):
     told = known(
-        kv=(*kv(value, at=at, copies=copies), *kv(0.1, "p2")),
+        kv=(*kv(value, at=at, copies=copies), *kv(0.1, "p2"), *seen(speed, at=gates)),
         backlog=(
             *waiting_tokens(tokens, speed=speed, at=at, copies=copies),
             *figures(gates=gates, told=1),

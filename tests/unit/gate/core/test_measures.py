@@ -1,5 +1,7 @@
 """What is measured of pods and answers, and what is made of it."""
 
+import math
+
 import pytest
 from tests.unit.gate.core import doubles
 
@@ -271,6 +273,14 @@ class TestCorrection:
         self.scrape(correction, [0.9] * 3)
         self.scrape(correction, [None] * 10, start=1.5)
         assert correction.at == 1.0
+
+    def test_its_usage_is_the_mean_of_five_seconds_whether_its_size_is_known_or_not(self):
+        correction = Correction()
+        for second, usage in enumerate([0.1, 0.6, 0.9, math.nan, 0.9, 0.0, 0.6]):
+            correction.observe(Scrape(at=float(second), kv_usage=usage), 0)
+        assert correction.usage.mean(6.0) == pytest.approx(0.6)
+        assert correction.usage.mean(11.0) == pytest.approx(0.6), "the last one alone"
+        assert correction.usage.mean(11.1) is None, "silence is not an empty cache"
 
     def test_after_a_long_silence_the_next_one_is_seen_as_soon(self):
         correction = Correction()

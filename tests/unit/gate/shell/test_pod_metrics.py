@@ -20,6 +20,7 @@ def pod_view(name="engine-1", **changes) -> PodView:
         "prefill_tokens_per_second": 9000.0,
         "ejected": False,
         "scrape_age_seconds": 0.4,
+        "kv_usage": 0.55,
     }
     return PodView(**{**told, **changes})
 
@@ -57,11 +58,12 @@ def test_a_pod_that_is_gone_leaves_no_series():
 
 def test_what_is_not_known_is_absent_and_not_zero():
     registry = CollectorRegistry()
-    unknown = pod_view(prefill_tokens_per_second=None, scrape_age_seconds=None)
+    unknown = pod_view(prefill_tokens_per_second=None, scrape_age_seconds=None, kv_usage=None)
     registry.register(PodMetrics(lambda: view(unknown), Affinity()))
 
     names = {sample.name for family in registry.collect() for sample in family.samples}
     assert "tidegate_gate_scrape_age_seconds" not in names
+    assert "tidegate_gate_kv_usage" not in names
     assert "tidegate_gate_prefill_tokens_per_second" not in names
     assert "tidegate_gate_seats" in names
 
