@@ -24,6 +24,8 @@ class Bracket:
         too_little: The share at which the load was too much still.
         enough: The one that was reached next; it holds until a signal says otherwise.
         raised_at: When that was, seconds since 1970.
+        is_retry: Whether it was too little after all that had been taken to be enough: where chance
+            alone may fill a queue, the way back would only be made once more.
         offered_per_second: Requests that came, at most, in the rate's window after that; None
             where it is not known.
     """
@@ -31,6 +33,7 @@ class Bracket:
     too_little: int
     enough: int
     raised_at: float
+    is_retry: bool = False
     offered_per_second: float | None = None
 
     def heard(
@@ -49,11 +52,11 @@ class Bracket:
             offered_per_second: Requests that come now; None where that is not known, and then as
                 many are reckoned with as came before.
         """
-        unknown = (self.enough - self.too_little) * _INTO_THE_UNKNOWN
+        unknown = 0 if self.is_retry else (self.enough - self.too_little) * _INTO_THE_UNKNOWN
         let_in = 100 - self.enough + unknown
         before = self.offered_per_second
         if before and offered_per_second is not None:
             if offered_per_second <= 0:
                 return 0
-            let_in *= before / offered_per_second
+            let_in = min(100.0, let_in * before / offered_per_second)
         return max(0, math.ceil(100 - let_in))

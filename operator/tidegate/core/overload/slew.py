@@ -20,8 +20,10 @@ from tidegate.core.overload.pressure import Pressure
 
 UP_PERCENT, DOWN_PERCENT = 20, 10
 """Points of a step at most: gates protect meanwhile, and what is given back may come as a wave."""
-AGAIN_PERCENT, LEAST_PERCENT = 10, 5
-"""Points of the first step of a new excess, at most and at least."""
+AGAIN_PERCENT = 10
+"""Points of the first step of a new excess at most."""
+LEAST_PERCENT = 5
+"""Points of a step at least: what signals, or rates of requests, ask for beyond that is noise."""
 STEP_SECONDS = 4.0
 """From one step to the next at least, for an engine to answer; a tick of 5 s, less its jitter."""
 SETTLE_SECONDS = 10.0
@@ -108,14 +110,18 @@ def raised(total: int, most: int, enough: int, motion: Motion) -> int:
     step = total + _step_up(total)
     if total < enough:
         step = min(step, enough)
-    step = min(step, math.floor(100 * level), most)
-    return max(total, _first_again(total, step, motion) if total else step)
+    asked = math.floor(100 * level)
+    step = min(step, asked, most)
+    if not total:
+        return step
+    if motion.is_new_excess:
+        return max(total, _first_again(total, step, motion))
+    is_little = step == asked < most and asked - total < LEAST_PERCENT
+    return total if is_little else max(total, step)
 
 
 def _first_again(total: int, step: int, motion: Motion) -> int:
-    """Return the step of an excess; of one that is new under shares that hold, less or none."""
-    if not motion.is_new_excess:
-        return step
+    """Return the step of an excess that is new under shares that hold: a smaller one, or none."""
     step = min(step, total + AGAIN_PERCENT)
     return step if motion.has_lasted and step - total >= LEAST_PERCENT else total
 
@@ -130,7 +136,10 @@ def lowered(total: int, least: int, motion: Motion) -> int:
     """
     if not motion.may_step or motion.trend > 0 or motion.under_seconds() < motion.settle_seconds:
         return total
-    return min(total, max(0, total - _step_down(total), least))
+    most = _step_down(total)
+    step = min(most, total - least)
+    is_little = step < min(most, LEAST_PERCENT) and least > 0
+    return total if is_little else max(0, total - step)
 
 
 def withdrawn(total: int, most: int, motion: Motion) -> int:

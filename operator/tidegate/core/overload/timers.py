@@ -70,9 +70,17 @@ def _raised(timers: Timers, pressure: Pressure, before: int, after: int, span: S
         vain = timers.vain_tries + int(timers.is_trying)
         return replace(timers, is_trying=False, vain_tries=vain)
     if pressure.is_queue_over:
-        found = Bracket(before, after, span.now, recent.newest(timers.offered))
-        timers = replace(timers, bracket=found)
+        rate, is_retry = recent.newest(timers.offered), _is_retry(timers)
+        timers = replace(timers, bracket=Bracket(before, after, span.now, is_retry, rate))
     return replace(timers, is_trying=False)
+
+
+def _is_retry(timers: Timers) -> bool:
+    """Tell whether a queue grows anew under what had been enough, or has done so before."""
+    since, known = timers.over_since, timers.bracket
+    if known is None or since is None:
+        return False
+    return known.is_retry or since > known.raised_at
 
 
 def forgotten(timers: Timers) -> Timers:

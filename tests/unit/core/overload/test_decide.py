@@ -173,6 +173,36 @@ def test_what_is_borne_follows_from_how_many_come(offered, share):
     assert loop.looks(90, backlog=0.0, offered=offered).shed_percent == share
 
 
+def test_a_little_less_that_comes_is_chance_and_moves_nothing():
+    loop = shed_for_a_queue()
+    assert loop.looks(30, backlog=0.0, offered=10.0).shed_percent == 55
+
+    assert loop.looks(60, backlog=0.0, offered=9.5).shed_percent == 55
+
+
+def test_so_few_that_the_rate_says_nothing_let_all_in():
+    loop = shed_for_a_queue()
+
+    assert loop.looks(90, backlog=0.0, offered=5e-324).shed_percent == 0
+
+
+def test_a_queue_that_grows_again_raises_the_share_once_and_it_stays():
+    """Chance alone may fill a queue: a way back that was too far is not gone twice."""
+    loop = shed_for_a_queue()
+    assert loop.looks(30, backlog=0.0, offered=10.0).shed_percent == 55
+    assert loop.look(backlog=5.0, offered=10.0).shed_percent == 65
+
+    assert loop.looks(90, backlog=0.0, offered=10.0).shed_percent == 65
+
+
+def test_a_signal_that_asks_for_a_little_more_moves_no_share_that_holds():
+    loop = Loop(spec(**SHED))
+    assert loop.looks(20, kv=0.9).shed_percent == 50
+
+    assert loop.looks(20, kv=0.908).shed_percent == 50, "54 % are asked for"
+    assert loop.looks(20, kv=0.911).shed_percent == 55
+
+
 def test_the_most_that_came_of_late_counts_so_that_a_pause_lets_nobody_in():
     loop = shed_for_a_queue()
 
