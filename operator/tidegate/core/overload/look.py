@@ -85,6 +85,11 @@ class Look:
         """Whether the gates' own cap protects alone: what is unknown counts no longer."""
         return self._sight == "CapAlone" and not self.seen.is_over
 
+    @property
+    def _is_of_a_lever(self) -> bool:
+        """Whether what holds is what a lever has left: the loop's own shares end with its state."""
+        return self.previous.state == "Normal" and self.held.total > 0
+
     def _state(self) -> State:
         was, over, under = self.previous.state, self.timers.over_since, self.timers.under_since
         is_over = over is not None and self.now - over >= self.spec.enter_after
@@ -120,8 +125,10 @@ class Look:
         if state == "Overloaded" and self.seen.is_over:
             most, enough = min(100, self.bounds.most.total), release.borne_percent(self.timers)
             return slew.raised(total, most, enough, motion)
-        if self._sight == "Held" or self.seen.is_over:
+        if self.seen.is_over:
             return total
+        if self._sight == "Held":
+            return missing.released(total, motion) if self._is_of_a_lever else total
         if self._sight == "CapAlone" and (self.seen.is_under or not self.seen.known):
             return missing.released(total, motion)
         if state == "Normal" or self.seen.is_under:

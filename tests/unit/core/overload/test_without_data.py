@@ -4,8 +4,9 @@ import pytest
 
 from tidegate.api.reasons import Reason
 from tidegate.core.overload import conditions
+from tidegate.core.overload.signal import Sample
 
-from .loops import GONE, KV, START, Loop, lever, spec
+from .loops import BACKLOG, GONE, KV, START, Loop, lever, spec
 
 SHED = {"actions": ["Shed"]}
 
@@ -29,6 +30,23 @@ def test_shares_hold_without_data_until_hold_for_has_passed():
     assert loop.shares == (50, 0), "then they go back step by step: the gate's own cap protects"
     assert loop.decision.reason == Reason.METRICS_STALE
     assert "the gates' own token cap protects" in loop.decision.message
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [{KV: GONE}, {}, {KV: GONE, BACKLOG: Sample(0.1, START)}],
+    ids=["stale", "nothing told", "one of two"],
+)
+def test_what_a_lever_left_is_not_held_for_want_of_data(readings):
+    """Who let go of it meant it; nobody would come to let go of it once more."""
+    loop = Loop(spec(**SHED, holdFor="300s"))
+    loop.pull(action="Shed", percent=100, lasts=60)
+    loop.look(readings)
+
+    left = [loop.look(readings, after=20.0).shed_percent for _ in range(16)]
+
+    assert left[:4] == [100, 100, 100, 90]
+    assert left[-1] == 0
 
 
 def test_with_static_cap_shares_go_back_at_once_but_step_by_step():
