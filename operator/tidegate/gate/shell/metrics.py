@@ -50,6 +50,14 @@ class Metrics:
             "reason",
             "revision",
         )
+        self.ended = self._fast_counter(
+            "ended",
+            "The same requests under few labels, from 0 on: what alerts and canaries go by.",
+            "class",
+            "outcome",
+            "reason",
+            "revision",
+        )
         self.admitted = self._fast_counter(
             "admitted", "Requests that got a seat on a pod.", "model", "revision"
         )
@@ -112,7 +120,7 @@ class Metrics:
 
     def keep_revisions(self, revisions: Collection[str]) -> None:
         """Drop the series of all other revisions."""
-        for family in (self.requests, self.admitted, self.ttft, self.inter_token):
+        for family in (self.requests, self.ended, self.admitted, self.ttft, self.inter_token):
             family.keep("revision", revisions)
 
     def _counter(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:
