@@ -3,11 +3,15 @@
 The series are those that a gate really shows at each scrape: before the burst, and after it.
 """
 
+import json
+
 import pytest
+from prometheus_client import CollectorRegistry
 from tests.monitoring import promtool
-from tests.monitoring.alert_cases import OF
+from tests.monitoring.alert_cases import OF, OPERATOR, objective
 from tests.unit.gate.shell.documents import CONFIG, config_bytes
 from tests.unit.gate.shell.finished import finished
+from tests.unit.shell.test_webhook_server import review
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.core.canary import questions
@@ -15,6 +19,8 @@ from tidegate.core.monitoring import objectives
 from tidegate.gate.exchange import Outcome, Why
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.telemetry import Telemetry
+from tidegate.shell.admission import verdict, wire
+from tidegate.shell.admission.metrics import AdmissionMetrics
 
 BEFORE, AFTER = 20, 40
 """Scrapes, one a minute, before the burst and after it."""
@@ -28,6 +34,24 @@ def lost(**changes):
 def refused(why, **changes):
     """A request that the gate has turned away."""
     return finished(outcome=None, why=why, status=429, revision="", usage=None, **changes)
+
+
+def shown(registry, prefix, target):
+    """What a page has of our own metrics, by series; `target` is what a scrape adds."""
+    page = {}
+    for family in registry.collect():
+        for sample in family.samples:
+            if sample.name.startswith(prefix):
+                labels = "".join(f',{key}="{text}"' for key, text in sample.labels.items())
+                page[f"{sample.name}{{{target}{labels}}}"] = sample.value
+    return page
+
+
+def scraped(before, after):
+    """All series, promtool's way."""
+    return {
+        name: f"{before.get(name, '_')}x{BEFORE} {value}x{AFTER}" for name, value in after.items()
+    }
 
 
 class ScrapedGate:
@@ -47,24 +71,15 @@ class ScrapedGate:
 
     def page(self):
         """What a scrape gets, by series."""
-        page = {}
-        for family in self.metrics.registry.collect():
-            for sample in family.samples:
-                if sample.name.startswith("tidegate_gate_"):
-                    labels = "".join(f',{key}="{text}"' for key, text in sample.labels.items())
-                    job = f'job="tidegate-gates",{OF},instance="{self.instance}"'
-                    page[f"{sample.name}{{{job}{labels}}}"] = sample.value
-        return page
+        own = f'job="tidegate-gates",{OF},instance="{self.instance}"'
+        return shown(self.metrics.registry, "tidegate_gate_", own)
 
     def series(self, *burst):
         """All series, promtool's way: the burst comes between two scrapes, and nothing more."""
         before = self.page()
         for request in burst:
             self.telemetry.finished(request)
-        return {
-            name: f"{before.get(name, '_')}x{BEFORE} {value}x{AFTER}"
-            for name, value in self.page().items()
-        }
+        return scraped(before, self.page())
 
 
 def wrong(alert, series, folder, *, fires=True):
@@ -157,3 +172,35 @@ def test_a_canary_answers_for_its_first_requests(tmp_path):
     }
     failed = promtool.failures(tmp_path, "SurvivalLow", {"tests": [test]})
     assert not failed, failed
+
+
+def test_first_tokens_that_meet_an_objective_of_half_a_minute_page_nobody(tmp_path):
+    gate = ScrapedGate("gate-1", "aaaa")
+    first = {}
+    for _ in range(100):
+        gate.metrics.ttft.labels("qwen", "aaaa").observe(21)
+    for name, count in gate.page().items():
+        if "ttft_seconds" in name:
+            first[name] = f"0+{count}x100"
+
+    for seconds, fires in ((30, False), (19, True)):
+        series = first | objective("ttft", seconds)
+        failed = wrong("TTFTBurn", series, tmp_path, fires=fires)
+        assert not failed, failed
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_one_review_without_a_verdict_is_seen_by_a_webhook_that_had_none(operation, tmp_path):
+    registry = CollectorRegistry()
+    metrics = AdmissionMetrics(registry)
+    metrics.serving.set(1)
+    before = shown(registry, "tidegate_", OPERATOR)
+    request = wire.read(json.dumps(review(operation=operation, oldObject=review())).encode())
+    answer = verdict.failed(request, "a fault")
+    metrics.admissions.labels(operation, answer.verdict, answer.reason).inc()
+    after = shown(registry, "tidegate_", OPERATOR)
+
+    failed = wrong("WebhookDown", scraped(before, after), tmp_path)
+    assert not failed, failed
+    quiet = wrong("WebhookDown", scraped(before, before), tmp_path, fires=False)
+    assert not quiet, quiet

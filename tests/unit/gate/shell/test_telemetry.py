@@ -3,6 +3,7 @@
 import random
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from prometheus_client import generate_latest
@@ -11,7 +12,7 @@ from tests.unit.gate.shell.finished import finished
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.exchange import Ask, Caller, Outcome, Pod, Surface, Why
-from tidegate.gate.shell.metrics import Metrics
+from tidegate.gate.shell.metrics import TTFT_BOUNDS, Metrics
 from tidegate.gate.shell.telemetry import Telemetry
 
 POD = Pod("engine-1", "10.0.0.1", 8000, "unified", "aaaa", "s")
@@ -183,6 +184,13 @@ def test_the_buckets_show_a_canary_that_is_a_little_slower(gate, usual, slower):
 
         moved = [abs(a - b) for a, b in zip(stable.counts, canary.counts, strict=True)]
         assert sum(moved) / 2 > 300, name
+
+
+def test_bounds_of_first_tokens_are_at_most_a_quarter_apart_however_long_they_take():
+    bounds = [bound for bound in TTFT_BOUNDS if bound >= 0.01]
+
+    assert (bounds[0], bounds[-1]) == (0.01, 160)
+    assert all(1 < above / below <= 1.25 + 1e-9 for below, above in pairwise(bounds))
 
 
 def test_listeners_hear_of_each_request_that_is_over():
