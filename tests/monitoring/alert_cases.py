@@ -53,15 +53,9 @@ def counter(name: str, labels: str, growth: float, start: float = 0) -> Series:
 
 def requests(growth: float, **labels: str) -> Series:
     """Return requests that are over, so many a step."""
-    labels = {
-        "model": "m",
-        "surface": "chat",
-        "class": "5",
-        "reason": "",
-        "revision": "r1",
-    } | labels
+    labels = {"class": "other", "reason": "", "revision": "r1"} | labels
     told = ",".join(f'{name}="{value}"' for name, value in labels.items())
-    return counter("tidegate_gate_requests_total", f"{GATE},{told}", growth)
+    return counter("tidegate_gate_ended_total", f"{GATE},{told}", growth)
 
 
 def first_tokens(within: float, late: float) -> Series:
@@ -478,7 +472,7 @@ OBJECTIVE_CASES = (
     quiet(
         "AvailabilityBurn",
         "half of the low classes are shed on purpose",
-        GOOD | requests(100, outcome="refused", reason="shed", **{"class": "1"}),
+        GOOD | requests(100, outcome="refused", reason="shed"),
         at="70m",
     ),
     quiet(
@@ -506,7 +500,7 @@ OBJECTIVE_CASES = (
         "SheddingTopClass",
         "class 8 is shed, and a tenant of class 9 has used its share",
         requests(90, outcome="finished", **{"class": "9"})
-        | requests(50, outcome="refused", reason="shed", **{"class": "8"})
+        | requests(50, outcome="refused", reason="shed")
         | requests(10, outcome="refused", reason="tenant-share", **{"class": "9"}),
         at="70m",
     ),

@@ -9,7 +9,8 @@ import pytest
 
 from tidegate.api.reasons import Reason
 from tidegate.core.overload import queries
-from tidegate.core.overload.signal import Unknown
+from tidegate.core.overload.signal import Signal, Unknown
+from tidegate.flow.ports import Ref
 from tidegate.shell.prometheus import PrometheusMetrics
 from tidegate.shell.prometheus.session import MOST_BODY_BYTES
 from tidegate.shell.settings import Prometheus
@@ -254,3 +255,30 @@ async def test_a_token_is_read_anew_for_each_question(tmp_path):
 
     assert "bearerTokenFile cannot be read: No such file" in missing.message
     assert dict.fromkeys(tokens) == {"Bearer one": None, "Bearer two": None}
+
+
+async def test_a_sample_that_was_scraped_while_prometheus_was_slow_to_answer_is_fresh():
+    """Time-out 10 s, an answer after 7 s, and in it a sample of the second before."""
+    deployment = {"namespace": "chat", "llmdeployment": "qwen", "pool": "unified", "pod": "p1"}
+
+    def tell(handler: BaseHTTPRequestHandler) -> None:
+        if "tidegate_gate_tokens_reserved" in handler.path or "ttft" in handler.path:
+            answers(EMPTY)(handler)
+            return
+        if "kv_cache_usage" in handler.path:
+            time.sleep(7)
+        at = time.time()
+        figures = {"value": 0.5, "at": at - 1, "copies": 1}
+        rows = [
+            {"metric": {**deployment, "stat": stat, "engine": "0"}, "value": [at, str(value)]}
+            for stat, value in figures.items()
+        ]
+        data = {"resultType": "vector", "result": rows}
+        answers(json.dumps({"status": "success", "data": data}))(handler)
+
+    with LoopbackServer(tell) as server:
+        metrics = PrometheusMetrics(server.url, settings(timeout="10s"), lambda *told: None)
+        told = await metrics.signals(time.time())
+        metrics.close()
+
+    assert told[Ref("chat", "qwen")]["unified", Signal.KV_USAGE].value == 0.5

@@ -129,7 +129,7 @@ class Serving:
             (s.labels["operation"], s.labels["verdict"], s.labels["reason"]): s.value
             for family in self.registry.collect()
             for s in family.samples
-            if s.name == "tidegate_admissions_total"
+            if s.name == "tidegate_admissions_total" and s.value
         }
 
 
@@ -232,6 +232,16 @@ async def test_a_bug_keeps_out_what_it_hits_and_nothing_else(caplog):
     assert "a fault of tidegate" in bad["status"]["message"]
     assert "a bug" in caplog.text
     assert good["allowed"]
+
+
+async def test_a_bug_before_the_review_is_read_is_counted_as_well(monkeypatch):
+    def cursed(body):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(wire, "read", cursed)
+    async with Serving() as there:
+        assert (await there.post(review()))[0] == 500
+        assert there.counted() == {("other", "error", ""): 1}
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])

@@ -85,7 +85,7 @@ def of(
     gates = f'{{job="{GATES_JOB}",{chosen}}}[{seconds}s]'
     engines = f'{{job="{ENGINES_JOB}",{chosen}}}[{seconds}s]'
     return (
-        Question("requests", _sum("revision, outcome", "tidegate_gate_requests_total", gates)),
+        Question("requests", _sum("revision, outcome", "tidegate_gate_ended_total", gates)),
         Question("ttft", _sum("revision, le", "tidegate_gate_ttft_seconds_bucket", gates)),
         Question("tpot", _sum("revision, le", "tidegate_gate_inter_token_seconds_bucket", gates)),
         Question("preemptions", _sum("revision", "vllm:num_preemptions_total", engines)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tidegate.core.monitoring.promql import DEPLOYMENT, NAME, gates, most, operators, total
 from tidegate.core.monitoring.rule import Alert, Group, Recording, Severity
-from tidegate.core.monitoring.signals import losses
+from tidegate.core.monitoring.signals import ENDED, losses
 
 TTFT_BUDGET = 0.05
 AVAILABILITY_PERCENT = 99.9
@@ -256,7 +256,7 @@ def _failed(window: str, function: str = "rate") -> str:
 
 def _requests(outcomes: str, window: str = "5m", function: str = "rate", matchers: str = "") -> str:
     more = f", {matchers}" if matchers else ""
-    of_them = gates("tidegate_gate_requests_total", f'outcome=~"{outcomes}"{more}')
+    of_them = gates(ENDED, f'outcome=~"{outcomes}"{more}')
     return f"{function}({of_them}[{window}])"
 
 

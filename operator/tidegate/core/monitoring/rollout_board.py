@@ -2,7 +2,7 @@
 
 from tidegate.core.monitoring.board import ONE, RATE, Board, Panel, Query, Row, rate
 from tidegate.core.monitoring.promql import DEPLOYMENT, engine, most, operators
-from tidegate.core.monitoring.signals import LOST
+from tidegate.core.monitoring.signals import ENDED, LOST
 
 _REVISION = "{{revision}}"
 _SERVED = 'revision!=""'
@@ -72,10 +72,8 @@ def _requests() -> Panel:
 
 
 def _survival() -> Panel:
-    good = rate("revision", "tidegate_gate_requests_total", f'{_SERVED}, outcome="finished"')
-    ended = rate(
-        "revision", "tidegate_gate_requests_total", f'{_SERVED}, outcome=~"finished|{LOST}"'
-    )
+    good = rate("revision", ENDED, f'{_SERVED}, outcome="finished"')
+    ended = rate("revision", ENDED, f'{_SERVED}, outcome=~"finished|{LOST}"')
     return Panel(
         "Survival, by revision",
         "Share of the admitted requests that ended well.",
@@ -86,7 +84,7 @@ def _survival() -> Panel:
 
 
 def _outcomes() -> Panel:
-    ended = rate("revision, outcome", "tidegate_gate_requests_total", _SERVED)
+    ended = rate("revision, outcome", ENDED, _SERVED)
     return Panel(
         "Outcomes, by revision",
         "How requests ended.",

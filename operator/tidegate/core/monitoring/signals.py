@@ -9,6 +9,8 @@ from tidegate.core.monitoring.rule import Group, Recording
 
 LEVERS = ("shed", "shift")
 LOST = "engine-failed|engine-full|unreachable|deadline"
+ENDED = "tidegate_gate_ended_total"
+"""What is counted where the first failures count: its series are there before there are any."""
 QUANTILES = {"p50": 0.5, "p95": 0.95}
 
 
@@ -28,7 +30,7 @@ def survival(window: str) -> str:
 
 def losses(window: str) -> str:
     """Return how many admitted requests did not end well."""
-    lost = gates("tidegate_gate_requests_total", f'outcome=~"{LOST}"')
+    lost = gates(ENDED, f'outcome=~"{LOST}"')
     return total(DEPLOYMENT, f"increase({lost}[{window}])")
 
 
@@ -117,5 +119,5 @@ def _rate(by: str, metric: str, window: str = "5m") -> str:
 
 
 def _ended(outcomes: str, window: str) -> str:
-    of_them = gates("tidegate_gate_requests_total", f'outcome=~"{outcomes}"')
+    of_them = gates(ENDED, f'outcome=~"{outcomes}"')
     return total(DEPLOYMENT, f"rate({of_them}[{window}])")

@@ -36,11 +36,13 @@ class Load:
         return self.reserved_tokens / self.admitted_per_second
 
 
-def loads(answer: Answer, now: float, interval_seconds: float) -> Iterator[tuple[Place, Load]]:
+def loads(
+    answer: Answer, now: float, interval_seconds: float, took_seconds: float = 0.0
+) -> Iterator[tuple[Place, Load]]:
     """Return what was told of each deployment; of one whose figures are old or odd, nothing."""
     if isinstance(answer, Unknown):
         return
-    scrapes = Scrapes(now, interval_seconds)
+    scrapes = Scrapes(now, interval_seconds, took_seconds)
     pools: dict[Place, list[Figures]] = {}
     rates: dict[Place, Figures] = {}
     for (place, (pool,)), figures in by_key(answer, "pool").items():

@@ -26,7 +26,10 @@ _SOURCES: Mapping[Signal, tuple[queries.Name, frozenset[PoolName]]] = {
 
 
 def signals(
-    answers: Mapping[queries.Name, Answer], now: float, scrape_interval_seconds: float
+    answers: Mapping[queries.Name, Answer],
+    now: float,
+    scrape_interval_seconds: float,
+    took_seconds: float = 0.0,
 ) -> dict[Place, Signals]:
     """Return what is known of every deployment of which anything was told.
 
@@ -34,7 +37,7 @@ def signals(
     own signals unknown and no others.
     """
     pools = _pools(answers.values())
-    scrapes = Scrapes(now, scrape_interval_seconds)
+    scrapes = Scrapes(now, scrape_interval_seconds, took_seconds)
     found: dict[Place, dict[Key, Reading]] = {
         place: {
             (pool, signal): _why_not(signal, pool, answers.get(name))

@@ -21,10 +21,14 @@ ANY_AMOUNT = (0.0, math.inf)
 
 @dataclass(frozen=True)
 class Scrapes:
-    """When the question was asked, seconds since 1970, and how often Prometheus scrapes."""
+    """When the question was asked, seconds since 1970, and how often Prometheus scrapes.
+
+    `took_seconds` is how long the answer took: until then samples came, and may be in it.
+    """
 
     now: float
     interval_seconds: float
+    took_seconds: float = 0.0
 
     def judge(
         self,
@@ -56,10 +60,11 @@ class Scrapes:
         if at is None or not math.isfinite(at):
             return Unknown(Reason.METRICS_STALE, f"{what}: its sample has no time")
         age, limit = self.now - at, SCRAPES_UNTIL_STALE * self.interval_seconds
-        if age < -MOST_AHEAD_SECONDS:
+        ahead = -age - self.took_seconds
+        if ahead > MOST_AHEAD_SECONDS:
             return Unknown(
                 Reason.METRICS_STALE,
-                f"{what}: its sample is {-age:.0f} s in the future; compare the clocks",
+                f"{what}: its sample is {ahead:.0f} s in the future; compare the clocks",
             )
         if age > limit:
             return Unknown(

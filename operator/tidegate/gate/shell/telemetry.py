@@ -3,13 +3,23 @@
 from collections.abc import Callable, Sequence
 
 from tidegate.api.gate_config import GateConfig
-from tidegate.gate.exchange import Ask, Outcome, Pod, Usage
+from tidegate.gate.exchange import Ask, Outcome, Pod, Usage, Why
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.series import Bars, Total
 from tidegate.gate.wire.observer import Finished
 
 OTHER = "other"
-"""The label of a model that the configuration does not name, and of a path that is not served."""
+"""The label of a model that the configuration does not name, of a path that is not served, and in
+`ended` of a class that is not the top one."""
+TOP_CLASS = 9
+"""The class that is served first."""
+_REFUSED = "refused"
+_TURNED_AWAY = (
+    *(Why.KV_BUDGET, Why.TTFT_SLO, Why.TPOT_SLO, Why.MAX_SEQS, Why.QUEUE_FULL, Why.QUEUE_TIMEOUT),
+    *(Why.SHED, Why.NO_ENDPOINTS, Why.NO_PREFILL, Why.NO_DECODE, Why.NO_CONFIGURATION),
+    *(Why.DRAINING, Why.SHIFT_LOOP),
+)
+"""Why the gate refuses what it would serve if it could: what alerts count of its refusals."""
 
 
 class _OfRevision:
@@ -65,7 +75,8 @@ class Telemetry:
         self._listeners = tuple(listeners)
         self._models: dict[str, _OfModel] = {}
         self._other: _OfModel | None = None
-        self._ends: dict[tuple[object, ...], tuple[Total, Bars]] = {}
+        self._ends: dict[tuple[object, ...], tuple[Total, Total, Bars]] = {}
+        self._begin_ends("", ("shifted", ""), *((_REFUSED, why.value) for why in _TURNED_AWAY))
 
     def configure(self, config: GateConfig) -> None:
         """Take names; models that are no more keep what was counted, revisions do not.
@@ -73,7 +84,10 @@ class Telemetry:
         Each change of a spec is a revision, so over months their series would fill the table.
         """
         named = {entry.revision for entry in config.slices}
-        self._metrics.keep_revisions({"", *named, *(entry.name for entry in config.revisions)})
+        named.update(entry.name for entry in config.revisions)
+        self._metrics.keep_revisions({"", *named})
+        for revision in named:
+            self._begin_ends(revision, *((outcome.value, "") for outcome in Outcome))
         self._other = None
         self._models = {model: _OfModel(self._metrics, model) for model in config.models}
         self._ends.clear()
@@ -112,8 +126,9 @@ class Telemetry:
 
     def finished(self, request: Finished) -> None:
         """A request is over."""
-        total, seconds = self._end(request)
+        total, ended, seconds = self._end(request)
         total.value += 1
+        ended.value += 1
         seconds.observe(request.total_seconds)
         if request.usage is not None:
             self._count_tokens(self._of(request.model), request.usage, request.prompt_tokens)
@@ -127,7 +142,13 @@ class Telemetry:
         if usage.prompt_tokens > 0 and estimated > 0:
             series.estimate.observe(estimated / usage.prompt_tokens)
 
-    def _end(self, request: Finished) -> tuple[Total, Bars]:
+    def _begin_ends(self, revision: str, *ends: tuple[str, str]) -> None:
+        """Show series at 0: Prometheus sees no growth in a series that begins with a burst."""
+        for outcome, reason in ends:
+            for class_ in (str(TOP_CLASS), OTHER):
+                self._metrics.ended.labels(class_, outcome, reason, revision)
+
+    def _end(self, request: Finished) -> tuple[Total, Total, Bars]:
         key = (
             request.model,
             request.surface,
@@ -140,17 +161,24 @@ class Telemetry:
         )
         return self._ends.get(key) or self._new_end(key, request)
 
-    def _new_end(self, key: tuple[object, ...], request: Finished) -> tuple[Total, Bars]:
+    def _new_end(self, key: tuple[object, ...], request: Finished) -> tuple[Total, Total, Bars]:
         is_known = request.model in self._models
         model = request.model if is_known or not request.model else OTHER
         outcome = outcome_of(request)
+        reason = request.why.value if request.why else ""
         series = (
             self._metrics.requests.labels(
                 model,
                 request.surface or OTHER,
                 "" if request.priority is None else str(request.priority),
                 outcome,
-                request.why.value if request.why else "",
+                reason,
+                request.revision,
+            ),
+            self._metrics.ended.labels(
+                str(TOP_CLASS) if request.priority == TOP_CLASS else OTHER,
+                outcome,
+                reason if outcome == _REFUSED else "",
                 request.revision,
             ),
             self._metrics.request_seconds.labels(model, outcome),
@@ -176,4 +204,4 @@ def outcome_of(request: Finished) -> str:
         return request.outcome.value
     if not request.status:
         return Outcome.CLIENT_GONE.value
-    return "answered" if request.why is None else "refused"
+    return "answered" if request.why is None else _REFUSED

@@ -2,6 +2,11 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from tidegate.shell.admission.verdict import ERROR
+from tidegate.shell.admission.wire import REVIEWED
+
+OTHER = "other"
+"""The operation of what is not reviewed, or could not be read."""
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 
@@ -15,6 +20,11 @@ class AdmissionMetrics:
             ["operation", "verdict", "reason"],
             registry=registry,
         )
+        for operation in (
+            *REVIEWED,
+            OTHER,
+        ):  # at 0 from the start: the alert is on the growth of these
+            self.admissions.labels(operation, ERROR, "")
         self.seconds = Histogram(
             "tidegate_admission_seconds",
             "Duration of a call of the webhook, from its head to its answer.",

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from tidegate.shell.admission import verdict, wire
-from tidegate.shell.admission.metrics import AdmissionMetrics
+from tidegate.shell.admission.metrics import OTHER, AdmissionMetrics
 from tidegate.shell.admission.verdict import Answer, Reviewer
 from tidegate.shell.admission.wire import Malformed, Request
 
@@ -96,16 +96,17 @@ class Server:
         except Exception:  # a bug: not let in, logged, and the server goes on
             _LOG.exception("a review failed")
             if request is None:
+                self._metrics.admissions.labels(OTHER, verdict.ERROR, "").inc()
                 return _refused(500, "the review failed; the operator's log says why")
             said = "the review failed, which is a fault of tidegate; the operator's log says why"
             answer = verdict.failed(request, said)
         self._metrics.seconds.labels(http.path).observe(time.monotonic() - begun)
-        if counts or answer.verdict == "error":
+        if counts or answer.verdict == verdict.ERROR:
             self._count(request, answer)
         return web.Response(body=answer.body, content_type="application/json")
 
     def _count(self, request: Request, answer: Answer) -> None:
-        operation = request.operation if request.is_reviewed else "other"
+        operation = request.operation if request.is_reviewed else OTHER
         self._metrics.admissions.labels(operation, answer.verdict, answer.reason).inc()
 
 

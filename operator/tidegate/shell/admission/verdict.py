@@ -9,6 +9,8 @@ from tidegate.shell.admission.access import Access, Unanswered
 from tidegate.shell.admission.judging import Judge
 from tidegate.shell.admission.wire import Denial, Request
 
+ERROR = "error"
+"""What is counted where there is no verdict."""
 _NOT_OURS = "tidegate reviews LLMDeployments only; its webhook is registered for more than that"
 
 
@@ -72,7 +74,7 @@ def failed(request: Request, message: str) -> Answer:
     """Return the answer where there is no verdict: not let in, and no fault of the resource."""
     said = f"LLMDeployment {request.called} is not let in: {message}"
     denial = Denial(503, "ServiceUnavailable", said)
-    return Answer(wire.denied(request, denial), "error")
+    return Answer(wire.denied(request, denial), ERROR)
 
 
 def _passed(request: Request) -> Answer:

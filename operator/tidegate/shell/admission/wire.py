@@ -11,6 +11,8 @@ from tidegate.api.llmdeployment import GROUP, KIND
 from tidegate.core.admission.finding import Finding
 
 API_VERSION = "admission.k8s.io/v1"
+REVIEWED = ("CREATE", "UPDATE")
+"""The operations of which there is something to say."""
 _LONGEST_UID = 128
 
 
@@ -44,7 +46,7 @@ class Request:
     @property
     def is_reviewed(self) -> bool:
         """Say whether there is anything to say; all else is let through."""
-        return self.is_of_our_kind and self.operation in ("CREATE", "UPDATE")
+        return self.is_of_our_kind and self.operation in REVIEWED
 
     @property
     def called(self) -> str:
@@ -83,7 +85,7 @@ def read(body: bytes) -> Request:
     operation = _text(request, "operation")
     kind = _mapping(request, "kind")
     ours = (kind.get("group"), kind.get("kind")) == (GROUP, KIND)
-    is_judged = ours and operation in ("CREATE", "UPDATE")
+    is_judged = ours and operation in REVIEWED
     return Request(
         uid=uid,
         operation=operation,

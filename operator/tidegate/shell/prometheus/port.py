@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Mapping
 
 from tidegate.api.reasons import Reason
@@ -36,15 +37,19 @@ class PrometheusMetrics:
 
     async def signals(self, now: float) -> Mapping[Ref, Signals]:
         """Return what is known of every deployment's pools; see the port."""
+        begun = time.monotonic()
         answers = await self._ask()
+        took = time.monotonic() - begun
         interval = self._settings.scrape_interval
         self._silence = _silence(answers)
-        self._loads = {Ref(*place): load for place, load in loads(answers["load"], now, interval)}
+        self._loads = {
+            Ref(*place): load for place, load in loads(answers["load"], now, interval, took)
+        }
         usage = answers["kv"]
         self._sampled = frozenset(
             (Ref(*row.place), row.pod) for row in (() if isinstance(usage, Unknown) else usage)
         )
-        found = reading.signals(answers, now, interval)
+        found = reading.signals(answers, now, interval, took)
         return {Ref(*place): known for place, known in found.items()}
 
     def has_sample(self, ref: Ref, pod: str) -> bool:

@@ -90,6 +90,16 @@ def test_a_sample_counts_for_three_scrapes_and_clocks_may_differ_a_little(age):
     assert known(kv=kv(0.5, at=NOW - age))[FULLEST] == Sample(0.5, NOW - age)
 
 
+@pytest.mark.parametrize(("at", "is_known"), [(12, True), (16, True), (18, False)])
+def test_a_sample_that_came_while_a_slow_answer_was_made_is_not_from_the_future(at, is_known):
+    answers = {"kv": kv(0.5, at=NOW + at)}
+
+    told = reading.signals(answers, NOW, SCRAPE_SECONDS, took_seconds=12)[PLACE][FULLEST]
+
+    assert isinstance(told, Sample) == is_known
+    assert is_known or "6 s in the future" in told.message
+
+
 @pytest.mark.parametrize("bad", [kv(math.nan, "p2"), kv(0.1, "p2", at=NOW - 300)])
 def test_one_pod_that_is_unknown_makes_its_pool_unknown_for_it_may_be_the_fullest(bad):
     assert isinstance(known(kv=(*kv(0.5), *bad))[FULLEST], Unknown)

@@ -3,15 +3,16 @@
 import random
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from prometheus_client import generate_latest
-from tests.unit.gate.shell.documents import config_bytes
+from tests.unit.gate.shell.documents import CONFIG, config_bytes
 from tests.unit.gate.shell.finished import finished
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.gate.exchange import Ask, Caller, Outcome, Pod, Surface, Why
-from tidegate.gate.shell.metrics import Metrics
+from tidegate.gate.shell.metrics import TTFT_BOUNDS, Metrics
 from tidegate.gate.shell.telemetry import Telemetry
 
 POD = Pod("engine-1", "10.0.0.1", 8000, "unified", "aaaa", "s")
@@ -185,6 +186,13 @@ def test_the_buckets_show_a_canary_that_is_a_little_slower(gate, usual, slower):
         assert sum(moved) / 2 > 300, name
 
 
+def test_bounds_of_first_tokens_are_at_most_a_quarter_apart_however_long_they_take():
+    bounds = [bound for bound in TTFT_BOUNDS if bound >= 0.01]
+
+    assert (bounds[0], bounds[-1]) == (0.01, 160)
+    assert all(1 < above / below <= 1.25 + 1e-9 for below, above in pairwise(bounds))
+
+
 def test_listeners_hear_of_each_request_that_is_over():
     heard = []
     Gate(heard.append).telemetry.finished(finished())
@@ -199,3 +207,61 @@ def test_what_is_told_for_each_token_costs_little(gate):
         gate.telemetry.pace(asked, POD, 1, 0.02)
 
     assert (time.perf_counter() - started) / 20_000 < 20e-6
+
+
+def ended(gate):
+    """The counts by which alerts and canaries go: class, outcome, reason and revision of each."""
+    [family] = [f for f in gate.metrics.registry.collect() if f.name == "tidegate_gate_ended"]
+    return {
+        tuple(sample.labels[name] for name in ("class", "outcome", "reason", "revision")): (
+            sample.value
+        )
+        for sample in family.samples
+    }
+
+
+def test_what_may_fail_is_shown_at_zero_before_it_does():
+    told = ended(Gate())
+
+    for outcome in ("finished", "engine-failed", "engine-full", "unreachable", "deadline"):
+        assert told["other", outcome, "", "aaaa"] == told["9", outcome, "", "aaaa"] == 0
+    assert told["9", "refused", "shed", ""] == told["other", "refused", "no-endpoints", ""] == 0
+    assert told["other", "shifted", "", ""] == 0
+
+
+def test_what_is_shown_at_zero_is_little():
+    gate = Gate()
+    document = config_bytes(
+        models=[f"model-{number}" for number in range(50)],
+        revisions=[{"name": "aaaa", "weight": 9}, {"name": "bbbb", "weight": 1}],
+    )
+    gate.telemetry.configure(GateConfig.model_validate_json(document))
+
+    assert len(ended(gate)) == 56
+
+
+def test_a_request_that_is_over_is_counted_once_for_alerts_by_class_and_revision(gate):
+    for _ in range(2):
+        gate.telemetry.finished(finished())
+    lost = {"outcome": Outcome.ENGINE_FAILED, "why": Why.ENGINE_ERROR, "priority": 9}
+    gate.telemetry.finished(finished(**lost))
+    away = {"outcome": None, "status": 429, "why": Why.SHED, "revision": ""}
+    gate.telemetry.finished(finished(**away))
+    gate.telemetry.finished(finished(**away, model="made-up", priority=None))
+
+    assert {key: count for key, count in ended(gate).items() if count} == {
+        ("other", "finished", "", "aaaa"): 2,
+        ("9", "engine-failed", "", "aaaa"): 1,
+        ("other", "refused", "shed", ""): 2,
+    }
+
+
+def test_counts_for_alerts_go_with_their_revision(gate):
+    gate.telemetry.finished(finished())
+    document = config_bytes(
+        slices=[{**CONFIG["slices"][0], "revision": "bbbb", "name": "qwen-unified-bbbb-h100"}],
+        revisions=[{"name": "bbbb", "weight": 1}],
+    )
+    gate.telemetry.configure(GateConfig.model_validate_json(document))
+
+    assert {revision for *_, revision in ended(gate)} == {"", "bbbb"}
