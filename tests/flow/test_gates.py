@@ -84,6 +84,36 @@ async def test_what_somebody_deleted_or_changed_of_it_is_put_right():
     assert config(world).deployment == "chat"
 
 
+@pytest.mark.parametrize("annotations", [{}, {"team": "chat"}], ids=["bare", "with-the-users"])
+async def test_a_restart_of_the_gates_by_hand_stays_and_is_not_made_twice(annotations):
+    """As `kubectl rollout restart` does it: an annotation of another writer."""
+    key, restarted = (
+        ("Deployment", "default", "chat-gate"),
+        {"kubectl.kubernetes.io/restartedAt": "T"},
+    )
+    template = {"podTemplate": {"annotations": annotations}}
+
+    def on_pods(world):
+        return world.api.objects[key]["spec"]["template"]["metadata"].get("annotations", {})
+
+    world = await applied(gate=template)
+    live = world.api.objects[key]
+    pods = live["spec"]["template"]
+    metadata = {**pods["metadata"], "annotations": on_pods(world) | restarted}
+    world.api.patch(key, spec={**live["spec"], "template": {**pods, "metadata": metadata}})
+    before = len(world.api.writes)
+    await world.run_for(20)
+
+    assert ("apply", "Deployment", "chat-gate") not in world.api.writes[before:]
+    assert on_pods(world) == annotations | restarted
+
+    world.apply(gate=template | {"replicas": 3})
+    await world.run()
+
+    assert len(world.gates.pods()) == 3
+    assert on_pods(world) == annotations | restarted
+
+
 async def test_a_service_of_the_deployments_name_that_is_somebody_elses_is_left_alone():
     def occupy(world):
         metadata = {"name": "chat", "namespace": "default"}

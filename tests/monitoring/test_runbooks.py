@@ -5,7 +5,7 @@ import shlex
 import subprocess
 
 import pytest
-from e2e.runbook_pages import pages
+from e2e import runbook_pages
 from tests.monitoring import promtool
 
 from tidegate import cli
@@ -13,14 +13,16 @@ from tidegate.api import explain
 from tidegate.api.reasons import Reason
 from tidegate.core.monitoring import rules
 
-PAGES = pages()
+PAGES = runbook_pages.pages()
 EACH = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+DOCS = runbook_pages.FOLDER.parent
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _VARIABLE = re.compile(r"\$(\w+)|\$\((.*?)\)")
 
 
 def words(command):
-    """The words of a command, with every variable set to something."""
-    return shlex.split(_VARIABLE.sub("something", command))
+    """The words of a command, with every variable set to what is a name and a number alike."""
+    return shlex.split(_VARIABLE.sub("20", command))
 
 
 def test_each_alert_has_one_and_each_has_its_alert():
@@ -50,6 +52,15 @@ def test_every_query_parses(page, tmp_path):
     assert not wrong, wrong
 
 
+@pytest.mark.parametrize("file", sorted(DOCS.rglob("*.md")), ids=lambda file: file.stem)
+def test_no_rate_is_over_less_than_four_scrapes_of_a_minute(file):
+    """Over less there may be no two samples, and nothing reads as zero."""
+    windows = re.findall(r"\[(\d+)([smhd])(?::\w*)?\]", file.read_text(encoding="utf-8"))
+    seconds = [int(number) * _SECONDS[unit] for number, unit in windows]
+
+    assert all(each >= 300 for each in seconds), windows
+
+
 @EACH
 def test_every_command_is_one_that_a_shell_takes(page):
     script = "\n".join(page.commands)
@@ -77,6 +88,46 @@ def test_every_variable_is_set_before_it_is_used(page):
             known |= {word.partition("=")[0] for word in shlex.split(line)[1:]}
             used -= known
         assert used <= known, line
+
+
+# at three in the morning: nothing that makes it worse
+
+
+@EACH
+def test_no_command_takes_several_pods_at_once(page):
+    """`kubectl delete -l` passes the disruption budget: all go together."""
+    assert [line for line in page.commands if line.startswith("kubectl delete ")] == []
+
+
+@EACH
+def test_no_command_takes_a_pod_that_nobody_chose(page):
+    assert [line for line in page.commands if ".items[0]" in line] == []
+
+
+@EACH
+def test_a_lever_takes_off_no_less_than_the_loop_does(page):
+    """It takes the place of the loop's shares: a number alone may let requests in again."""
+    levers = [line for line in page.commands if re.match("kubectl tidegate (shed|shift) ", line)]
+    shares = [line for line in page.commands if line.startswith("export SHARE=")]
+
+    assert all('"$SHARE"' in line or " 100 " in line for line in levers), levers
+    assert all("{.status.overload.sh" in line for line in shares), shares
+    assert shares or not any("$SHARE" in line for line in levers)
+
+
+@EACH
+def test_a_pool_grows_from_what_it_has(page):
+    sized = [line for line in page.commands if '\\"replicas\\":' in line or '"replicas":' in line]
+    read = [line for line in page.commands if ".replicas}" in line]
+
+    assert all('\\"$POOL\\"' in line and "$REPLICAS" in line for line in sized), sized
+    assert len(read) == len(sized)
+
+
+@EACH
+def test_logs_of_the_operator_are_of_every_replica(page):
+    """By its Deployment one is picked, which need not be the one that leads."""
+    assert [line for line in page.commands if "logs" in line and "deployment/" in line] == []
 
 
 @EACH

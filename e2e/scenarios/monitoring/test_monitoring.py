@@ -38,6 +38,8 @@ ONLY_WITH_A_CANARY = ("rollout_step", "rollout_weight_ratio", "rollout_looks")
 """The canary's scenario asks for them."""
 PAGES = runbook_pages.pages()
 LEVERS = ("shed", "shift", "open", "drain")
+SET = {"SHARE": "20", "POOL": "decode", "REPLICAS": "2", "LONGER": "2m"}
+"""What a reader has set by an `export` before: each line is typed in a shell of its own."""
 VERBS = tuple(f"kubectl tidegate {verb} " for verb in ("promote", "abort", "retry", "resume"))
 """What ends a rollout: without one they say so."""
 CHANGES = ("patch", "delete", "label", "rollout restart")
@@ -206,7 +208,7 @@ def typed(served, shared_namespace, kubeconfig, tmp_path_factory):
     pod = served["tiny-pair"].pods("decode")[0]["metadata"]["name"]
     names = {"NAMESPACE": shared_namespace, "NAME": "tiny-pair", "OTHER": "tiny", "POD": pod}
     path = f"{CHECKOUT / '.venv' / 'bin'}:{os.environ['PATH']}"
-    environment = os.environ | names | {"PATH": path, "KUBECONFIG": str(kubeconfig)}
+    environment = os.environ | SET | names | {"PATH": path, "KUBECONFIG": str(kubeconfig)}
 
     def run(command, folder):
         return subprocess.run(
@@ -230,6 +232,8 @@ def test_what_a_runbook_says_to_type_works(page, typed):
         done = typed[command]
         is_at_rest = command.startswith(VERBS) and "nothing to" in done.stderr
         assert done.returncode == 0 or is_at_rest, f"{command}: {done.stderr}\n{done.stdout}"
+        if command.startswith("export "):
+            assert not done.stderr, f"{command}: {done.stderr}"  # $(( $(...) + 1 )) hides a failure
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

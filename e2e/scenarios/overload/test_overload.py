@@ -232,7 +232,7 @@ def test_the_command_of_the_runbook_ends_the_alert(busy, made, watching, typed):
     (page,) = [page for page in runbook_pages.pages() if page.name == "Shedding"]
     (command,) = [line for line in page.commands if " shift " in line]
 
-    said = typed(f"{command} --yes")
+    said = typed(f"{command} --yes", SHARE="20")
 
     assert "The gates apply it." in said
     wait_for_share(busy, "shiftPercent", lambda percent: percent == 20)

@@ -127,8 +127,8 @@ async def _evict(cluster: Cluster, seated: Seated, dry_run: bool) -> None:
     )
     if status == 429:
         raise Denied(
-            f"{metadata['name']} stays: {access.message_of(answer)} Wait until every pod of pool "
-            f"{seated.pool} is ready, or add one (spec.pools.{seated.pool}.replicas), and try again"
+            f"{metadata['name']} stays: {access.message_of(answer)} Wait until every {seated.kind} "
+            f"is ready, or add one ({seated.replicas_field}), and try again"
         )
     if status >= 400 and status != 404:  # 404: it has gone by itself
         raise access.denied(status, answer)

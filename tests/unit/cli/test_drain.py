@@ -92,6 +92,15 @@ def test_a_disruption_budget_is_kept_and_named(tidegate, pods):
     assert "spec.pools.unified.replicas" in errors
 
 
+def test_a_gate_that_is_kept_is_told_by_the_field_that_adds_one(tidegate, pods):
+    path = PATH.replace(NAME, "qwen-gate-1")
+    pods.refuse[("POST", f"{path}/eviction")] = (429, {"message": BUDGET})
+    code, _, errors = tidegate("drain", "qwen", "qwen-gate-1", "--yes")
+
+    assert code == 1
+    assert "Wait until every gate is ready, or add one (spec.gate.replicas)" in errors
+
+
 def test_a_pod_that_does_not_go_in_time_is_a_no_with_what_is_left(tidegate, pods):
     pods.answer = type(pods).answer.__get__(pods)
     pods.objects[f"{PATH}/eviction"] = {"status": "Success"}
