@@ -209,7 +209,7 @@ def test_gates_that_give_no_answer_are_named_and_not_counted(tidegate, shedding)
 
     assert code == 0
     assert "Requests per second now, by 1 of 3 gates: at least" in errors
-    assert "1 of 3 gates applies it; 2 give no answer (qwen-gate-2, qwen-gate-3)." in errors
+    assert "1 of 3 gates apply it; 2 give no answer (qwen-gate-2, qwen-gate-3)." in errors
     assert told["expected"]["gates"] == {"total": 3, "answering": 1}
     assert told["gatesApplyIt"] is None
     assert told["gates"] == {

@@ -73,13 +73,12 @@ def of_lever(
     applying = [gate for gate in gates if (gate.shed, gate.shift) == wanted]
     silent = _silent(gates)
     if not applying or len(applying) + len(silent) < len(gates):
-        count = f"{len(applying)} of {len(gates)} gates" if applying else "No gate"
-        apply = "applies it yet" if len(applying) < 2 else "apply it yet"
-        told = f"{count} {apply}{_no_answer(silent)}. The operator says: {overload.get('message')}"
+        some = f"{len(applying)} of {len(gates)} gates apply it yet"
+        told = f"{some if applying else 'No gate applies it yet'}{_no_answer(silent)}."
+        told += f" The operator says: {overload.get('message')}"
         return _holding(False, told, gates, applying)
     if silent:
-        apply = "applies" if len(applying) == 1 else "apply"
-        told = f"{len(applying)} of {len(gates)} gates {apply} it{_no_answer(silent)}."
+        told = f"{len(applying)} of {len(gates)} gates apply it{_no_answer(silent)}."
         return _holding(None, told, gates, applying, is_over=True)
     return _holding(True, "The gates apply it.", gates, applying, is_over=True)
 

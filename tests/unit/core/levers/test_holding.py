@@ -21,8 +21,8 @@ SHEDS, OPEN, SILENT = Shown("a", 30.0, 0.0), Shown("b", 0.0, 0.0), Shown("c")
     ("overload", "gates", "holds", "told"),
     [
         (TAKEN, [SHEDS], True, "The gates apply it."),
-        (TAKEN, [SHEDS, SILENT], None, "1 of 2 gates applies it; 1 gives no answer (c)."),
-        (TAKEN, [SHEDS, OPEN], False, "1 of 2 gates applies it yet. The operator says: 30 %"),
+        (TAKEN, [SHEDS, SILENT], None, "1 of 2 gates apply it; 1 gives no answer (c)."),
+        (TAKEN, [SHEDS, OPEN], False, "1 of 2 gates apply it yet. The operator says: 30 %"),
         (TAKEN, [SILENT], False, "No gate applies it yet; 1 gives no answer (c)."),
         (TAKEN, [], False, "No gate applies it yet. The operator says"),
         (TAKEN, None, None, "The operator has taken it over. Whether the gates apply it is"),
