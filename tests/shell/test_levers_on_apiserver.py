@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,39 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "levers.md"
 FAR = "2999-01-01T00:00:00Z"
 
 
-def govern(namespace, name):
+def govern(namespace, name, overload=None):
     """Write the status that an operator would have written."""
+    status = {"observedGeneration": 1, "overload": overload}
     kubectl(
         *("patch", "llmd", name, "-n", namespace, "--subresource=status", "--type=merge"),
-        *("-p", json.dumps({"status": {"observedGeneration": 1}})),
+        *("-p", json.dumps({"status": status})),
     )
+
+
+@contextmanager
+def operator(namespace, name="qwen"):
+    """Take note of each lever, as an operator does, until the block ends."""
+    is_over = threading.Event()
+
+    def run():
+        while not is_over.wait(0.2):
+            lever = override(namespace, name)
+            told = {
+                "summary": "as it is",
+                "state": "Override" if lever else "Normal",
+                "shedPercent": lever["percent"] if lever else 0,
+                "shiftPercent": 0,
+                "reason": "OverrideActive" if lever else "WithinThresholds",
+                "message": "as it is",
+                "override": lever,
+            }
+            govern(namespace, name, told)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    is_over.set()
+    thread.join()
 
 
 @pytest.fixture
@@ -116,9 +145,10 @@ def held(percent=30, **more):
 def test_a_lever_is_set_and_let_go_of_with_the_role_of_the_guide(gate, governed, tidegate, oncall):
     gate.configure(generation=2, **held())
     until(lambda: gate.processes[0].metric("tidegate_gate_shed_percent 30.0"))
-    code, out, errors = tidegate(
-        *("shed", "qwen", "30", "--for", "30m", "--reason", "INC-1", "--yes"), by=oncall
-    )
+    with operator(governed):
+        code, out, errors = tidegate(
+            *("shed", "qwen", "30", "--for", "30m", "--reason", "INC-1", "--yes"), by=oncall
+        )
 
     assert (code, errors) == (0, "")
     assert f"{governed}/qwen: turn away 30 % of the requests" in out
@@ -129,7 +159,10 @@ def test_a_lever_is_set_and_let_go_of_with_the_role_of_the_guide(gate, governed,
     stored = override(governed)
     assert (stored["action"], stored["percent"], stored["reason"]) == ("Shed", 30, "INC-1")
 
-    code, out, errors = tidegate("open", "qwen", "--yes", by=oncall)
+    gate.configure(generation=3)
+    until(lambda: gate.processes[0].metric("tidegate_gate_shed_percent 0.0"))
+    with operator(governed):
+        code, out, errors = tidegate("open", "qwen", "--yes", by=oncall)
     assert (code, errors) == (0, "")
     assert "In its place until now: Shed 30 %" in out
     assert override(governed) is None
@@ -171,7 +204,7 @@ def test_the_owner_of_the_field_is_the_command_and_a_dry_run_writes_nothing(gove
 
 def test_what_the_api_server_finds_wrong_is_one_line_that_names_the_field(governed, tidegate):
     code, _, errors = tidegate(
-        *("shed", "qwen", "30", "--for", "30m", "--reason", "x" * 300, "-n", governed, "--yes")
+        *("shed", "qwen", "30", "--for", "30m", "--reason", "x\x07", "-n", governed, "--yes")
     )
 
     assert code == 1

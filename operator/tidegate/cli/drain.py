@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,15 +18,16 @@ from tidegate.cli.inputs import documents
 from tidegate.cli.levers import drain_look
 from tidegate.cli.levers.confirming import Acting, waiting
 from tidegate.cli.levers.drain_look import Seated
-from tidegate.cli.levers.lever_options import Duration, acting_options, name_argument
+from tidegate.cli.levers.lever_options import Duration, Named, acting_options, name_argument
 from tidegate.core.levers import load
+from tidegate.errors import Invalid
 
 _LOOK_SECONDS = 1.0
 
 
 @click.command("drain", short_help="Have a pod leave, and wait until it is gone.")
 @name_argument
-@click.argument("pod", shell_complete=completing.pods)
+@click.argument("pod", type=Named(dots=True), shell_complete=completing.pods)
 @click.option(
     "--timeout",
     "seconds",
@@ -71,23 +73,26 @@ class Drained:
     pod: str
     before: Seated
     dry_run: bool
+    warnings: Sequence[str] = ()
     seconds: float | None = None
     ended: dict[str, int] | None = None
 
     def document(self) -> dict[str, Any]:
         """Return it as `--output json` shows it."""
-        total = self.before.total
+        total = self.before.seats.total
         return {
             "name": self.name,
             "namespace": self.namespace,
             "pod": self.pod,
             "pool": self.before.pool,
             "dryRun": self.dry_run,
+            "gates": self.before.seats.gates.document(),
             "requests": None if total is None else total.requests,
             "reservedTokens": None if total is None else total.reserved_tokens,
             "gone": self.seconds is not None,
             "seconds": None if self.seconds is None else round(self.seconds, 1),
             "endedMeanwhile": self.ended,
+            "warnings": list(self.warnings),
         }
 
 
@@ -101,7 +106,10 @@ async def _drain(where: Access, name: str, pod: str, seconds: float, acting: Act
         gates = [str(gate["metadata"]["name"]) for gate in await cluster.gate_pods(name)]
         first = await gate_metrics.read(reach, gates)
         await _evict(cluster, before, acting.dry_run)
-        drained = Drained(name, cluster.namespace, pod, before, acting.dry_run)
+        acting.tell(f"Warning: {told}" for told in cluster.warnings)
+        drained = Drained(
+            name, cluster.namespace, pod, before, acting.dry_run, tuple(cluster.warnings)
+        )
         if acting.dry_run:
             acting.tell(["Not evicted, as a dry run is; the API server would do it."])
             return drained
@@ -109,7 +117,7 @@ async def _drain(where: Access, name: str, pod: str, seconds: float, acting: Act
             took = await _gone(cluster, reach, before, name, seconds, acting)
         ended = _ended(first, await gate_metrics.read(reach, list(first)))
         acting.tell([f"Gone after {took:.0f} s.", _told(ended)])
-        return Drained(name, cluster.namespace, pod, before, False, took, ended)
+        return replace(drained, seconds=took, ended=ended)
 
 
 async def _evict(cluster: Cluster, seated: Seated, dry_run: bool) -> None:
@@ -137,23 +145,29 @@ async def _evict(cluster: Cluster, seated: Seated, dry_run: bool) -> None:
 async def _gone(
     cluster: Cluster, reach: GateReach, before: Seated, name: str, seconds: float, acting: Acting
 ) -> float:
-    """Wait until the pod is gone, tell what is left on it, and return how long it took."""
+    """Wait until the pod is gone, tell what is left on it, and return how long it took.
+
+    What fails meanwhile is tried again: the pod leaves, whatever becomes of the looks.
+    """
     metadata = before.pod["metadata"]
     path = f"/api/v1/namespaces/{cluster.namespace}/pods/{metadata['name']}"
-    began, left = time.monotonic(), before.total.requests if before.total else None
+    began, left, failed = time.monotonic(), before.seats.requests, ""
     while time.monotonic() - began < seconds:
-        pod = await cluster.get(path)
-        if pod is None or pod["metadata"]["uid"] != metadata["uid"]:
-            return time.monotonic() - began
-        total, _ = await drain_look.seats(cluster, reach, name, metadata["name"])
-        if total is not None and total.requests != left:
-            left = total.requests
-            acting.tell([f"{datetime.now(UTC):%H:%M:%SZ} {left} requests are left on it"])
+        try:
+            pod = await cluster.get(path)
+            if pod is None or pod["metadata"]["uid"] != metadata["uid"]:
+                return time.monotonic() - began
+            now, failed = await drain_look.seats(cluster, reach, name, metadata["name"]), ""
+            if now.total is not None and now.requests != left:
+                left = now.requests
+                acting.tell([f"{datetime.now(UTC):%H:%M:%SZ} {left} requests are left on it"])
+        except (Denied, Invalid) as error:
+            failed = f"; the last look at it failed: {access.line(error)}"
         await asyncio.sleep(_LOOK_SECONDS)
-    there = "an unknown number of" if left is None else str(left)
+    there = "an unknown number of" if left == "unknown" else left
     raise Denied(
-        f"{metadata['name']} is still there after {seconds:g} s, with {there} requests; it goes on "
-        "leaving by itself. Wait longer with --timeout, or look at kubectl describe pod"
+        f"{metadata['name']} is still there after {seconds:g} s, with {there} requests{failed}; it "
+        "goes on leaving by itself. Wait longer with --timeout, or look at kubectl describe pod"
     )
 
 

@@ -5,7 +5,7 @@ import click
 from tidegate.cli.cluster.access import Access, access_options
 from tidegate.cli.levers import lever
 from tidegate.cli.levers.confirming import Acting
-from tidegate.cli.levers.lever_options import Duration, acting_options, name_argument
+from tidegate.cli.levers.lever_options import Duration, Reason, acting_options, name_argument
 
 
 @click.command("open", short_help="Let go of every lever.")
@@ -18,7 +18,12 @@ from tidegate.cli.levers.lever_options import Duration, acting_options, name_arg
     metavar="DURATION",
     help="With --hold: when it lapses, from now; 30m, 2h, at most 24h.",
 )
-@click.option("--reason", help="With --hold: why, for those who come later; such as INC-1.")
+@click.option(
+    "--reason",
+    type=Reason(),
+    metavar="TEXT",
+    help="With --hold: why, for those who come later; such as INC-1.",
+)
 @access_options
 @acting_options
 def command(
@@ -47,6 +52,6 @@ def command(
             raise click.UsageError("--for and --reason go with --hold; give it too, or leave both")
         lever.let_go(where, name, acting)
         return
-    if seconds is None or not reason:
+    if seconds is None or reason is None:
         raise click.UsageError("--hold needs --for and --reason")
     lever.pull(where, name, lever.lever_of("Open", seconds, reason), seconds, acting)

@@ -104,12 +104,14 @@ async def _say(verb: Verb, where: Access, name: str, acting: Acting) -> None:
         acting.tell([*_standing(cluster.namespace, name, rollout), verb.says])
         acting.confirm(f"{verb.name.capitalize()}?")
         stored = await _write(cluster, resource, verb, rollout.get("canary"), acting.dry_run)
+        acting.tell(f"Warning: {told}" for told in cluster.warnings)
     done = "Not written, as a dry run is" if acting.dry_run else "Said"
     acting.tell([f"{done}; kubectl tidegate status {name} shows how it goes on."])
     if acting.form != "table":
         told = {"name": name, "namespace": cluster.namespace, "dryRun": acting.dry_run}
         spec = stored["spec"].get("rollout", {})
-        documents.print_documents([{**told, "rollout": spec}], acting.form)
+        rest = {"rollout": spec, "warnings": cluster.warnings}
+        documents.print_documents([told | rest], acting.form)
 
 
 def _require(verb: Verb, name: str, rollout: Document) -> None:

@@ -6,7 +6,13 @@ from tidegate.cli.cluster import completing
 from tidegate.cli.cluster.access import Access, access_options
 from tidegate.cli.levers import lever
 from tidegate.cli.levers.confirming import Acting
-from tidegate.cli.levers.lever_options import Share, acting_options, lever_options, name_argument
+from tidegate.cli.levers.lever_options import (
+    Named,
+    Share,
+    acting_options,
+    lever_options,
+    name_argument,
+)
 
 
 @click.command("shift", short_help="Have another deployment serve a share of the requests.")
@@ -14,7 +20,9 @@ from tidegate.cli.levers.lever_options import Share, acting_options, lever_optio
 @click.argument("percent", type=Share())
 @click.option(
     "--to",
+    type=Named(),
     required=True,
+    metavar="NAME",
     shell_complete=completing.deployments,
     help="The other deployment, of the same namespace.",
 )

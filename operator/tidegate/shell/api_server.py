@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from tidegate.flow.ports import Document
 CALL_SECONDS = 30
 """Longest wait for an answer that is not a watch."""
 _CONNECTIONS = 64
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class NoAnswer(Exception):
@@ -71,8 +73,11 @@ class ApiServer:
         verb: str = "",
         as_text: bool = False,
         seconds: float = CALL_SECONDS,
+        on_warning: Callable[[str], None] = lambda told: None,
     ) -> tuple[int, Any]:
         """Return the status and the document (or text) of an answer, whatever the status is.
+
+        `on_warning` hears of each warning of the API server or a webhook.
 
         Raises:
             NoAnswer: There was no answer within `seconds`; what was asked may have been done all
@@ -87,6 +92,8 @@ class ApiServer:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         finally:
             self._on_call(verb or method.lower(), _plural(path), status)
+        for told in warnings(answer.headers.getall("Warning", ())):
+            on_warning(told)
         if as_text and status < 400:
             return status, data.decode("utf-8", "replace")
         return status, _document(data)
@@ -138,6 +145,13 @@ def message_of(document: Any) -> str:
     if isinstance(document, dict):
         return str(document.get("message") or document.get("reason") or document)[:2000]
     return str(document)[:500]
+
+
+def warnings(headers: Iterable[str]) -> Iterator[str]:
+    """Yield the texts of `Warning` headers as Kubernetes sends them: `299 - "text"`."""
+    for header in headers:
+        for match in _WARNING.finditer(header):
+            yield re.sub(r"\\(.)", r"\1", match[1]).encode("utf-8", "replace").decode()
 
 
 def _document(data: bytes) -> Any:

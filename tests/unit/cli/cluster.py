@@ -27,12 +27,17 @@ class Call:
 
 @dataclass
 class FakeCluster:
-    """What is there, by path. `refuse` maps (method, start of a path) to (status, document)."""
+    """What is there, by path. `refuse` maps (method, start of a path) to (status, document).
+
+    With `operates` an operator takes note of each lever; `warnings` come with each PATCH and POST.
+    """
 
     objects: dict = field(default_factory=dict)
     texts: dict = field(default_factory=dict)
     refuse: dict = field(default_factory=dict)
     calls: list = field(default_factory=list)
+    operates: bool = False
+    warnings: list = field(default_factory=list)
 
     def deployment(self, name="qwen", **changes):
         """Have an LLMDeployment; `changes` are keys of its top."""
@@ -111,6 +116,8 @@ class FakeCluster:
             patched = merged(stored, call.body)
             if "dryRun" not in call.query:
                 self.objects[call.path] = patched
+            if self.operates:
+                patched["status"] = {**patched["status"], "overload": overload(patched)}
             return patched
         return stored
 
@@ -130,6 +137,18 @@ _PLURALS = {
 def resource_path(name):
     """Return where an LLMDeployment is."""
     return f"/apis/tidegate.io/v1alpha1/namespaces/{NAMESPACE}/llmdeployments/{name}"
+
+
+def overload(resource):
+    """Return the `status.overload` that an operator writes of a lever, or of none."""
+    lever = resource["spec"].get("overload", {}).get("override")
+    percent = {lever["action"]: lever.get("percent", 0)} if lever else {}
+    return {
+        "state": "Override" if lever else "Normal",
+        "shedPercent": percent.get("Shed", 0),
+        "shiftPercent": percent.get("Shift", 0),
+        "message": "what the operator says",
+    } | ({"override": lever} if lever else {})
 
 
 def merged(stored, patch):
@@ -201,6 +220,8 @@ def _handler(cluster):
             data = (told if isinstance(told, str) else json.dumps(told)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
+            for told in cluster.warnings if self.command != "GET" else ():
+                self.send_header("Warning", told)
             self.end_headers()
             self.wfile.write(data)
 

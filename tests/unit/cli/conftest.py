@@ -9,7 +9,7 @@ from tests.unit.cli import cluster, gate_pages
 
 from tidegate import cli
 from tidegate.cli import drain, top
-from tidegate.cli.levers import lever_look, lever_write
+from tidegate.cli.levers import lever_look, lever_wait
 
 _WITHOUT_CLUSTER = ("runbook",)
 SCRIPT = Path(__file__).parents[3] / "scripts" / "browser"
@@ -41,8 +41,8 @@ def fake_cluster(tmp_path, monkeypatch):
 def tidegate(monkeypatch, capfd):
     """Run the command in this process, with waits that are as short as a fake cluster allows."""
     monkeypatch.setattr(lever_look, "WINDOW_SECONDS", 0.05)
-    monkeypatch.setattr(lever_write, "_HOLD_SECONDS", 0.3)
-    monkeypatch.setattr(lever_write, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lever_wait, "_HOLD_SECONDS", 0.3)
+    monkeypatch.setattr(lever_wait, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(drain, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(top, "ONCE_SECONDS", 0.05)
     monkeypatch.setenv("PATH", "")  # no kubectl, which would try to forward to pods

@@ -44,7 +44,7 @@ def test_it_tells_what_is_on_it_and_how_that_ended(tidegate, pods):
     for text in (
         f"chat/qwen: evict {NAME} (pool unified, on n1).",
         "Requests on it now: 7, with 3,000 of 4,000 KV tokens reserved.",
-        "1 other pod of pool unified have 3,000 KV tokens to give.",
+        "1 other pod of pool unified has 3,000 KV tokens to give.",
         "What runs has 30 s to end.",
         "Meanwhile ended, on all pods: answered",
         "finished 100, refused 20",
@@ -115,3 +115,60 @@ def test_a_pod_of_another_deployment_is_refused_with_those_there_are(tidegate, p
 
     assert code == 1
     assert f"qwen has no pod stranger; it has qwen-gate-1, {NAME}, qwen-unified-a-2" in errors
+
+
+def test_a_failing_look_is_tried_again_until_the_pod_is_gone(tidegate, pods):
+    original, left = pods.answer, iter(range(3))
+
+    def answer(call):
+        if call.path == PATH and pods.evicted and next(left, None) is not None:
+            return 503, {"message": "apiserver not ready"}
+        return original(call)
+
+    pods.answer = answer
+    code, out, errors = tidegate("drain", "qwen", NAME, "--yes")
+
+    assert (code, errors) == (0, "")
+    assert "Gone after" in out
+
+
+def test_a_look_that_goes_on_failing_is_named_when_time_is_up(tidegate, pods):
+    original = pods.answer
+
+    def answer(call):
+        if call.path == PATH and pods.evicted:
+            return 503, {"message": "apiserver not ready"}
+        return original(call)
+
+    pods.answer = answer
+    code, _, errors = tidegate("drain", "qwen", NAME, "--yes", "--timeout", "1s")
+
+    assert code == 1
+    assert "with 7 requests; the last look at it failed: apiserver not ready" in errors
+
+
+def test_a_gates_pod_names_the_field_of_the_gates(tidegate, pods):
+    pods.answer = type(pods).answer.__get__(pods)
+    pods.refuse[("POST", "/api/v1")] = (429, {"message": BUDGET})
+    code, _, errors = tidegate("drain", "qwen", "qwen-gate-1", "--yes")
+
+    assert code == 1
+    assert "Wait until every gate is ready, or add one (spec.gate.replicas)" in errors
+
+
+def test_what_some_gates_tell_is_at_least_so_much(tidegate, pods):
+    labels = {"app.kubernetes.io/component": "gate", "tidegate.io/deployment": "qwen"}
+    pods.pod("qwen-gate-2", labels)
+    _, out, errors = tidegate("drain", "qwen", NAME, "--dry-run", "-o", "json")
+
+    assert "Requests on it now, by 1 of 2 gates: at least 7, with" in errors
+    assert "1 other pod of pool unified has at least 3,000 KV tokens" in errors
+    assert json.loads(out)["gates"] == {"total": 2, "answering": 1}
+
+
+def test_what_the_api_server_warns_of_is_told(tidegate, pods):
+    pods.warnings = ['299 - "take care"']
+    _, out, errors = tidegate("drain", "qwen", NAME, "--dry-run", "-o", "json")
+
+    assert "Warning: take care" in errors
+    assert json.loads(out)["warnings"] == ["take care"]

@@ -7,13 +7,17 @@ from tests.unit.cli import gate_pages
 from tests.unit.cli.cluster import resource_path
 from tests.unit.cli.terminal import Terminal
 
+from tidegate.cli.levers import lever_wait
+from tidegate.shell.api_server import ApiServer, NoAnswer
+
 SHED = ("shed", "qwen", "30", "--for", "30m", "--reason", "INC-1")
 QWEN = resource_path("qwen")
 
 
 @pytest.fixture
 def shedding(fake_cluster):
-    """The gate applies 30 % already, as it will once the operator has told it."""
+    """The gate applies 30 %, and an operator takes note of each lever."""
+    fake_cluster.operates = True
     podz = gate_pages.podz(shedPercent=30)
     fake_cluster.gate("qwen-gate-1", podz, gate_pages.counting(shed=30))
     return fake_cluster
@@ -132,24 +136,111 @@ def test_a_new_spec_in_between_does_and_nothing_is_written(tidegate, shedding):
     assert override(shedding) is None
 
 
+HELD = {
+    "action": "Shed",
+    "percent": 30,
+    "until": "2999-01-01T00:00:00Z",
+    "reason": "INC-0",
+    "setBy": "robin",
+}
+TAKEN = {"state": "Override", "shedPercent": 30, "shiftPercent": 0, "override": HELD}
+
+
+def governing(cluster, overload, lever=None):
+    """Have the status of an operator, and a lever where one is set."""
+    status = {**cluster.objects[QWEN]["status"], "overload": overload}
+    spec = {"overload": {"override": lever}} if lever else {}
+    cluster.deployment(spec=spec, status=status)
+
+
 def test_letting_go_removes_the_lever_and_says_whose_it_was(tidegate, fake_cluster):
-    held = {"action": "Shed", "percent": 30, "until": "2999-01-01T00:00:00Z", "reason": "INC-1"}
-    spec = {"overload": {"override": {**held, "setBy": "robin"}}}
-    fake_cluster.deployment(spec=spec)
+    fake_cluster.operates = True
+    governing(fake_cluster, TAKEN, HELD)
     code, out, _ = tidegate("open", "qwen", "--yes")
 
     assert code == 0
-    assert "Shed 30 % until 2999-01-01T00:00:00Z, set by robin (INC-1)" in out
+    assert "Shed 30 % until 2999-01-01T00:00:00Z, set by robin (INC-0)" in out
+    assert "Set: the lever is gone.\nThe loop decides: shed 0 %, shift 0 % now." in out
     assert override(fake_cluster) is None
 
 
+def test_letting_go_that_no_operator_carries_out_is_a_no_and_so_is_the_next(tidegate, shedding):
+    shedding.operates = False
+    governing(shedding, {**TAKEN, "until": "2999-01-01T00:01:00Z"}, HELD)
+    first = tidegate("open", "qwen", "--yes", "-o", "json")
+    second = tidegate("open", "qwen", "--yes")
+
+    assert override(shedding) is None
+    assert (first[0], second[0]) == (1, 1)
+    assert json.loads(first[1])["gatesApplyIt"] is False
+    for told in (first[2], second[1]):
+        assert "The gates still turn away 30 % until 2999-01-01T00:01:00Z." in told
+    assert "The loop itself sheds" not in second[1]
+
+
 def test_where_no_lever_holds_there_is_nothing_to_write(tidegate, shedding):
+    governing(shedding, {"state": "Overloaded", "shedPercent": 30, "shiftPercent": 0})
     code, out, _ = tidegate("open", "qwen", "--yes")
 
     assert code == 0
     assert "has no lever that holds" in out
     assert "The loop itself sheds 30 %" in out
     assert not shedding.called("PATCH")
+
+
+def test_a_lever_that_no_operator_takes_over_is_a_no_though_the_gates_have_its_share(
+    tidegate, shedding
+):
+    shedding.operates = False
+    governing(shedding, TAKEN, HELD)
+    code, out, _ = tidegate(*SHED, "--yes")
+
+    assert code == 1
+    assert "No gate applies it yet: no operator has taken it over." in out
+    assert "The gates still turn away 30 %" in out
+
+
+def test_gates_that_give_no_answer_are_named_and_not_counted(tidegate, shedding):
+    labels = {"app.kubernetes.io/component": "gate", "tidegate.io/deployment": "qwen"}
+    shedding.pod("qwen-gate-2", labels)
+    shedding.pod("qwen-gate-3", labels)
+    code, out, errors = tidegate(*SHED, "--yes", "-o", "json")
+    told = json.loads(out)
+
+    assert code == 0
+    assert "Requests per second now, by 1 of 3 gates: at least" in errors
+    assert "1 of 3 gates apply it; 2 give no answer (qwen-gate-2, qwen-gate-3)." in errors
+    assert told["expected"]["gates"] == {"total": 3, "answering": 1}
+    assert told["gatesApplyIt"] is None
+    assert told["gates"] == {
+        "total": 3,
+        "applying": 1,
+        "silent": ["qwen-gate-2", "qwen-gate-3"],
+    }
+
+
+def test_a_lever_milder_than_the_loop_is_warned_of_before_anything_is_written(tidegate, shedding):
+    governing(shedding, {"state": "Overloaded", "shedPercent": 30, "shiftPercent": 0})
+    shed = ("shed", "qwen", "10", "--for", "30m", "--reason", "INC-1", "--dry-run")
+    _, out, errors = tidegate(*shed, "-o", "json")
+    told = json.loads(out)["expected"]
+
+    assert "Warning: the loop sheds 30 % now; that ends. About" in errors
+    assert told["now"] == {"shedPercent": 30, "shiftPercent": 0, "by": "loop"}
+    assert told["morePerSecond"] == pytest.approx(told["requestsPerSecond"] * 0.2, rel=0.01)
+
+
+def test_a_lever_that_has_lapsed_holds_nothing(tidegate, shedding):
+    lapsed = {**HELD, "until": "2020-01-01T00:00:00Z"}
+    governing(shedding, {"state": "Normal"}, lapsed)
+    _, out, errors = tidegate(*SHED, "--dry-run", "-o", "json")
+
+    assert "In its place until now" not in errors
+    assert json.loads(out)["replaced"] is None
+    governing(shedding, {"state": "Overloaded", "shedPercent": 30}, lapsed)
+    code, out, _ = tidegate("open", "qwen", "--yes")
+    assert code == 0
+    assert "has no lever that holds; the last one lapsed at 2020-01-01T00:00:00Z." in out
 
 
 def test_a_shift_tells_the_room_of_the_other_deployment(tidegate, fake_cluster):
@@ -225,14 +316,126 @@ def test_who_may_not_ask_the_gates_may_pull_a_lever_all_the_same(tidegate, shedd
 
     assert (code, errors) == (0, "")
     assert "Requests per second now: unknown" in out
-    assert "Whether the gates apply it is unknown" in out
+    assert "Whether the gates apply it is unknown: no pods; docs/guides/levers.md" in out
     assert "Undo: kubectl tidegate open qwen" in out
     assert override(shedding)["percent"] == 30
+
+
+def failing(cluster, method, path_end, times):
+    """Have the API server fail so many times once a lever was written."""
+    original, left = cluster.answer, iter(range(times))
+
+    def answer(call):
+        is_it = call.method == method and call.path.endswith(path_end)
+        if is_it and cluster.called("PATCH") and next(left, None) is not None:
+            if method == "PATCH":
+                original(call)
+            return 503, {"message": "apiserver is shutting down"}
+        return original(call)
+
+    cluster.answer = answer
+
+
+def test_a_hiccup_after_the_write_is_waited_out(tidegate, shedding, monkeypatch):
+    monkeypatch.setattr(lever_wait, "_HOLD_SECONDS", 60.0)
+    failing(shedding, "GET", "/pods", 2)
+    code, out, errors = tidegate(*SHED, "--yes")
+
+    assert (code, errors) == (0, "")
+    assert "The gates apply it." in out
+
+
+@pytest.mark.parametrize("path", ["/pods", "/qwen"])
+def test_trouble_after_the_write_does_not_hide_that_the_lever_is_set(tidegate, shedding, path):
+    failing(shedding, "GET", path, 10**6)
+    code, out, errors = tidegate(*SHED, "--yes")
+
+    assert (code, errors) == (0, "")
+    assert out.index("Set: by") < out.index("Undo: kubectl tidegate open qwen")
+    assert "hether the gates apply it is unknown: apiserver is shutting down" in out
+
+
+def test_a_patch_whose_answer_is_lost_is_looked_up(tidegate, shedding):
+    failing(shedding, "PATCH", "/qwen", 1)
+    code, out, errors = tidegate(*SHED, "--yes")
+
+    assert (code, errors) == (0, "")
+    assert "Warning: the API server's answer was lost (apiserver is shutting down), but" in out
+    assert "Undo: kubectl tidegate open qwen" in out
+
+
+@pytest.mark.parametrize(("is_done", "code"), [(True, 0), (False, 1)])
+def test_a_patch_without_any_answer_is_looked_up(tidegate, shedding, monkeypatch, is_done, code):
+    original = ApiServer.call
+
+    async def call(self, method, path, **options):
+        if method != "PATCH":
+            return await original(self, method, path, **options)
+        if is_done:
+            await original(self, method, path, **options)
+        raise NoAnswer("TimeoutError: ")
+
+    monkeypatch.setattr(ApiServer, "call", call)
+    ended, _, errors = tidegate(*SHED, "--yes")
+
+    assert ended == code
+    assert is_done or errors.startswith("tidegate: nothing is written, for there was no answer")
+
+
+WARNING = r'299 - "ShiftTargetDiffers: west serves \"another\" model"'
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
+def test_what_the_webhook_warns_of_is_told_before_the_conclusion(tidegate, shedding, more):
+    shedding.warnings = [WARNING]
+    _, out, errors = tidegate(*SHED, *more, "-o", "json")
+
+    told = 'ShiftTargetDiffers: west serves "another" model'
+    conclusion = "Not written" if more == ["--dry-run"] else "Set: by"
+    assert errors.index(f"Warning: {told}") < errors.index(conclusion)
+    assert json.loads(out)["warnings"] == [told]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("shed", "", "30", "--for", "1h", "--reason", "x"),
+        ("shift", "qwen", "30", "--to", "", "--for", "1h", "--reason", "x"),
+        ("open", ""),
+        ("open", "a/b"),
+        ("status", ""),
+        ("drain", "", "pod"),
+        ("drain", "qwen", ""),
+        ("pause", ""),
+        ("bundle", ""),
+    ],
+)
+def test_a_name_that_is_none_is_a_wrong_use(tidegate, fake_cluster, arguments):
+    code, _, errors = tidegate(*arguments)
+
+    assert code == 2
+    assert "is no name: it must be lower-case letters, digits" in errors
+    assert fake_cluster.calls == []
+
+
+@pytest.mark.parametrize("text", ["a: [1\n b: {", "[]", "clusters: 7", "\x00", "contexts: [{}]"])
+def test_a_kubeconfig_that_is_none_is_one_line(tidegate, tmp_path, monkeypatch, text):
+    path = tmp_path / "odd"
+    path.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    code, _, errors = tidegate(*SHED)
+
+    assert code == 2
+    assert errors.startswith("tidegate: the cluster: no kubeconfig that can be used")
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("shed", "qwen", "5", "--for", "1h", "--reason", " "), "say why"),
+        (("shed", "qwen", "5", "--for", "1h", "--reason", "x" * 257), "at most 256 characters"),
+        (("open", "qwen", "--hold", "--for", "1h", "--reason", ""), "say why"),
         (("shed", "qwen", "0", "--for", "1h", "--reason", "x"), "more than 0 and at most 100"),
         (("shed", "qwen", "nan", "--for", "1h", "--reason", "x"), "more than 0 and at most 100"),
         (("shed", "qwen", "many", "--for", "1h", "--reason", "x"), "is no number"),

@@ -18,6 +18,8 @@ Document = dict[str, Any]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 ROLE_GUIDE = "docs/guides/levers.md has the Role"
 _LONGEST = 500
+_ODD_CONFIG = (OSError, AttributeError, LookupError, TypeError, ValueError)
+"""What the client raises on a kubeconfig that is no YAML, or none of the right form."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Cluster:
         self._api = api
         self.access = access
         self.namespace = namespace
+        self.warnings: list[str] = []
+        """What the API server and webhooks have warned of, each once."""
 
     async def deployment(self, name: str) -> Document:
         """Return an LLMDeployment.
@@ -128,10 +132,15 @@ class Cluster:
                 content_type=content_type,
                 seconds=seconds,
                 as_text=as_text,
+                on_warning=self._warned,
             )
         except NoAnswer as error:
             raise unreachable(str(error)) from error
         return answer
+
+    def _warned(self, told: str) -> None:
+        if told not in self.warnings:
+            self.warnings.append(told)
 
 
 @asynccontextmanager
@@ -141,6 +150,7 @@ async def connected(access: Access) -> AsyncIterator[Cluster]:
     Raises:
         Invalid: There is no kubeconfig that can be used, or the cluster does not answer.
     """
+    import yaml
     from kubernetes.aio.config import ConfigException
 
     from tidegate.shell.api_server import ApiServer
@@ -150,7 +160,7 @@ async def connected(access: Access) -> AsyncIterator[Cluster]:
     try:
         api = await ApiServer.connect(access.kubeconfig, access.context)
         namespace = access.namespace or _namespace(access)
-    except (ConfigException, OSError) as error:
+    except (ConfigException, yaml.YAMLError, *_ODD_CONFIG) as error:
         raise unreachable(f"no kubeconfig that can be used: {error}") from error
     try:
         yield Cluster(api, access, namespace)
@@ -190,6 +200,11 @@ def message_of(document: object) -> str:
     """Return the message of an answer, in one line."""
     told = document.get("message") if isinstance(document, dict) else document
     return " ".join(str(told if told is not None else json.dumps(document)).split())[:_LONGEST]
+
+
+def line(error: Denied | Invalid) -> str:
+    """Return what went wrong in one line."""
+    return error.message if isinstance(error, Denied) else str(error)
 
 
 def unreachable(told: str) -> Invalid:

@@ -1,7 +1,7 @@
 """Saying what will happen, and asking before it does."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Acting:
     yes: bool
     form: str
 
-    def tell(self, sentences: Sequence[str]) -> None:
+    def tell(self, sentences: Iterable[str]) -> None:
         """Print sentences; beside the document where one is asked for."""
         for sentence in sentences:
             click.echo(sentence, err=self.form != "table")

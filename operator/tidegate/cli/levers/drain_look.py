@@ -10,19 +10,47 @@ from tidegate.cli.cluster.denied import Denied
 from tidegate.cli.cluster.gate_reach import GateReach
 from tidegate.cli.cluster.status_sum import PodTotal
 from tidegate.core import names
+from tidegate.core.levers.gates import Gates
 
 _DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' own terminationGracePeriodSeconds."""
 
 
 @dataclass(frozen=True)
+class Seats:
+    """What the gates have on a pod.
+
+    Attributes:
+        gates: How many there are, and how many tell: each has seats of its own on the pod.
+        total: What those have on it; None where none tells of it.
+        others: The pods of the same pool that requests can go to.
+    """
+
+    gates: Gates
+    total: PodTotal | None
+    others: Sequence[PodTotal] = ()
+
+    @property
+    def requests(self) -> str:
+        """Say how many requests are on it."""
+        return "unknown" if self.total is None else f"{self.gates.at_least}{self.total.requests}"
+
+    def said(self) -> str:
+        """Say what is on it."""
+        if self.total is None:
+            return "Requests on it now: unknown, no gate tells of it."
+        return (
+            f"Requests on it now{self.gates.by}: {self.requests}, with "
+            f"{self.total.reserved_tokens:,} of {self.total.capacity_tokens:,} KV tokens reserved."
+        )
+
+
+@dataclass(frozen=True)
 class Seated:
-    """A pod and what the gates have on it; `total` is None where no gate tells of it."""
+    """A pod and what is on it."""
 
     pod: Document
-    total: PodTotal | None
-    others: Sequence[PodTotal]
-    """The pods of the same pool that requests can go to."""
+    seats: Seats
 
     @property
     def pool(self) -> str:
@@ -44,19 +72,21 @@ class Seated:
     def sentences(self) -> list[str]:
         """Say what is on it, and where its next requests will go."""
         grace = self.pod["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS)
-        return [_seats(self.total), *self._elsewhere(), f"What runs has {grace} s to end."]
+        return [self.seats.said(), *self._elsewhere(), f"What runs has {grace} s to end."]
 
     def _elsewhere(self) -> list[str]:
-        if self.total is None:
+        gates, others = self.seats.gates, self.seats.others
+        if self.seats.total is None:
             return []
-        if not self.others:
+        if not others:
             return [
-                f"No other pod of pool {self.pool} serves: until a new one is ready, requests "
-                "wait in the gates' queue or are refused."
+                f"No other pod of pool {self.pool} serves{gates.by}: until a new one is ready, "
+                "requests wait in the gates' queue or are refused."
             ]
-        room = sum(other.capacity_tokens - other.reserved_tokens for other in self.others)
-        count = f"{len(self.others)} other pod{'s' if len(self.others) > 1 else ''}"
-        return [f"{count} of pool {self.pool} have {room:,} KV tokens to give."]
+        room = sum(other.capacity_tokens - other.reserved_tokens for other in others)
+        count = f"{len(others)} other pod{'s' if len(others) > 1 else ''}"
+        have = "have" if len(others) > 1 else "has"
+        return [f"{count} of pool {self.pool} {have} {gates.at_least}{room:,} KV tokens to give."]
 
 
 async def look(cluster: Cluster, reach: GateReach, name: str, pod_name: str) -> Seated:
@@ -71,16 +101,13 @@ async def look(cluster: Cluster, reach: GateReach, name: str, pod_name: str) -> 
     if pod is None:
         known = ", ".join(each["metadata"]["name"] for each in pods[:8]) or "none"
         raise Denied(f"{name} has no pod {pod_name}; it has {known}")
-    total, others = await seats(cluster, reach, name, pod_name)
-    return Seated(pod, total, others)
+    return Seated(pod, await seats(cluster, reach, name, pod_name))
 
 
-async def seats(
-    cluster: Cluster, reach: GateReach, name: str, pod_name: str
-) -> tuple[PodTotal | None, list[PodTotal]]:
+async def seats(cluster: Cluster, reach: GateReach, name: str, pod_name: str) -> Seats:
     """Return what the gates have on a pod, and the other pods of its pool that serve."""
-    gates = [str(gate["metadata"]["name"]) for gate in await cluster.gate_pods(name)]
-    answers = await asyncio.gather(*(status_read.ask_gate(reach, gate) for gate in gates))
+    pods = [str(gate["metadata"]["name"]) for gate in await cluster.gate_pods(name)]
+    answers = await asyncio.gather(*(status_read.ask_gate(reach, gate) for gate in pods))
     totals = status_sum.pods(answers)
     own = next((total for total in totals if total.name == pod_name), None)
     others = [
@@ -88,13 +115,5 @@ async def seats(
         for total in totals
         if own is not None and total.pool == own.pool and total is not own and not total.states
     ]
-    return own, others
-
-
-def _seats(total: PodTotal | None) -> str:
-    if total is None:
-        return "Requests on it now: unknown, no gate tells of it."
-    return (
-        f"Requests on it now: {total.requests}, with {total.reserved_tokens:,} of "
-        f"{total.capacity_tokens:,} KV tokens reserved."
-    )
+    telling = sum(answer.told is not None for answer in answers)
+    return Seats(Gates(len(pods), telling), own, others)

@@ -2,15 +2,19 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from tidegate.api.overload_spec import ShedSpec
+from tidegate.api.overload_spec import ShedSpec, UsageThreshold
 from tidegate.cli.cluster import access, gate_metrics
 from tidegate.cli.cluster.access import Access, Cluster, Document
 from tidegate.cli.cluster.denied import Denied
 from tidegate.cli.cluster.gate_reach import GateReach
+from tidegate.core.levers import lever as levers
 from tidegate.core.levers import load as loads
-from tidegate.core.levers.forecast import Target
+from tidegate.core.levers import present as presents
 from tidegate.core.levers.load import Load
+from tidegate.core.levers.present import Present
+from tidegate.core.levers.target import Target
 
 WINDOW_SECONDS = 3.0
 """Between the two reads of the gates' counters."""
@@ -24,6 +28,8 @@ class Seen:
         namespace: Where it is.
         resource: As it is stored.
         load: What its gates count.
+        present: The shares that hold.
+        before: The lever that holds; None where none does.
         floor: The class from which on no request is turned away.
         target: Where requests are to be shifted, with its load.
     """
@@ -31,6 +37,8 @@ class Seen:
     namespace: str
     resource: Document
     load: Load
+    present: Present
+    before: Document | None
     floor: int
     target: Target | None = None
 
@@ -50,8 +58,7 @@ async def look(where: Access, name: str, to: str | None = None) -> Seen:
         if to == name:
             raise Denied(f"--to {to} is the deployment itself; name another one of the namespace")
         resource = await _governed(cluster, name)
-        if to is not None:
-            await _governed(cluster, to)
+        other = None if to is None else await _governed(cluster, to)
         measured = await asyncio.gather(
             *(_measure(cluster, reach, each) for each in (name, to) if each is not None)
         )
@@ -59,8 +66,10 @@ async def look(where: Access, name: str, to: str | None = None) -> Seen:
             cluster.namespace,
             resource,
             measured[0],
+            presents.present(measured[0], _status(resource)),
+            levers.held(resource, datetime.now(UTC)),
             _floor(resource),
-            None if to is None else Target(to, measured[1]),
+            None if other is None else _target(other, measured[1]),
         )
 
 
@@ -89,9 +98,28 @@ async def _measure(cluster: Cluster, reach: GateReach, name: str) -> Load:
     before = await gate_metrics.read(reach, pods)
     if before:
         await asyncio.sleep(WINDOW_SECONDS)
-    return loads.load(before, await gate_metrics.read(reach, list(before)))
+    return loads.load(before, await gate_metrics.read(reach, list(before)), len(pods))
 
 
 def _floor(resource: Document) -> int:
-    shed = (resource["spec"].get("overload") or {}).get("shed") or {}
+    shed = _spec(resource).get("shed") or {}
     return int(shed.get("floor", ShedSpec().floor))
+
+
+def _target(resource: Document, load: Load) -> Target:
+    overload, usage = _status(resource), _spec(resource).get("kvUsage") or {}
+    return Target(
+        str(resource["metadata"]["name"]),
+        load,
+        presents.present(load, overload),
+        str(overload.get("state") or ""),
+        float(usage.get("exit", UsageThreshold().exit)),
+    )
+
+
+def _spec(resource: Document) -> Document:
+    return resource["spec"].get("overload") or {}
+
+
+def _status(resource: Document) -> Document:
+    return (resource.get("status") or {}).get("overload") or {}

@@ -1,14 +1,18 @@
 """The arguments and options of the levers."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from tidegate.api import text
 from tidegate.api.quantities import parse_duration
 from tidegate.cli.cluster import completing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_LONGEST_REASON = 256
+"""Characters, as `spec.overload.override.reason` has them."""
 
 
 class Duration(click.ParamType[float]):
@@ -54,9 +58,43 @@ class Share(click.ParamType[float]):
         return percent
 
 
+class Named(click.ParamType[str]):
+    """A name of Kubernetes: one part of a DNS name; with `dots` several of them."""
+
+    name = "name"
+
+    def __init__(self, dots: bool = False) -> None:
+        self._form, self._longest = (text.DNS_NAME, 253) if dots else (text.DNS_LABEL, 63)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it."""
+        told = str(value)
+        if len(told) > self._longest or not re.fullmatch(self._form.pattern, told):
+            shown = repr(told[: self._longest])
+            at_most = f"at most {self._longest} characters"
+            self.fail(f"{shown} is no name: it {self._form.says}, {at_most}", param, ctx)
+        return told
+
+
+class Reason(click.ParamType[str]):
+    """Why a lever is pulled: something, and at most 256 characters."""
+
+    name = "reason"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it."""
+        told = str(value)
+        if not told.strip():
+            self.fail("say why, for those who come later", param, ctx)
+        if len(told) > _LONGEST_REASON:
+            at_most = f"at most {_LONGEST_REASON} characters"
+            self.fail(f"it has {len(told)} characters; {at_most}", param, ctx)
+        return told
+
+
 def name_argument(command: _Command) -> _Command:
     """Give a command NAME, a deployment of the namespace."""
-    return click.argument("name", shell_complete=completing.deployments)(command)
+    return click.argument("name", type=Named(), shell_complete=completing.deployments)(command)
 
 
 def form_option(command: _Command) -> _Command:
@@ -84,7 +122,11 @@ def lever_options(command: _Command) -> _Command:
     """Give a command --for and --reason, both needed."""
     for option in (
         click.option(
-            "--reason", required=True, help="Why, for those who come later; such as INC-1."
+            "--reason",
+            type=Reason(),
+            required=True,
+            metavar="TEXT",
+            help="Why, for those who come later; such as INC-1.",
         ),
         click.option(
             "--for",

@@ -1,82 +1,77 @@
 """How a lever is written: the user's own patch of `spec.overload.override`."""
 
-import asyncio
-import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tidegate.cli.cluster import access, status_read, status_sum
+from tidegate.cli.cluster import access
 from tidegate.cli.cluster.access import Access, Cluster, Document
 from tidegate.cli.cluster.denied import Denied
-from tidegate.cli.cluster.gate_reach import GateReach
-from tidegate.cli.cluster.status_sum import GateAnswer
 from tidegate.cli.levers.lever_look import Seen
 from tidegate.core.levers import lever as levers
 from tidegate.core.levers.lever import Lever
+from tidegate.errors import Invalid, Problem
 
 _TRIES = 5
 """The operator writes status at any time, which makes a new version of the resource."""
-_HOLD_SECONDS = 15.0
-_LOOK_SECONDS = 0.5
-_WHOLE_PERCENT = 1.0
-"""The operator tells gates whole percent only."""
 
 
-async def write(where: Access, seen: Seen, lever: Lever | None, dry_run: bool) -> Document:
-    """Set a lever or let go of all, and return the resource as it is stored then.
+@dataclass(frozen=True)
+class Written:
+    """The resource as it is stored, and what the API server and webhooks warn of."""
+
+    resource: Document
+    warnings: tuple[str, ...] = ()
+
+
+async def write(where: Access, seen: Seen, lever: Lever | None, dry_run: bool) -> Written:
+    """Set a lever or let go of all.
 
     Raises:
         Denied: The API server or the webhook refuses, or somebody changed the spec meanwhile.
+        Invalid: There was no answer, and it is not known whether it was done.
     """
     async with access.connected(where) as cluster:
         version = str(seen.resource["metadata"]["resourceVersion"])
         for _ in range(_TRIES):
-            status, answer = await cluster.call(
-                "PATCH",
-                seen.path,
-                query=_query(dry_run),
-                body=levers.patch(lever, version),
-                content_type="application/merge-patch+json",
-            )
+            try:
+                status, answer = await cluster.call(
+                    "PATCH",
+                    seen.path,
+                    query=_query(dry_run),
+                    body=levers.patch(lever, version),
+                    content_type="application/merge-patch+json",
+                )
+            except Invalid as error:
+                return await _found(cluster, seen, lever, error)
             if status < 300:
-                stored: Document = answer
-                return stored
+                return Written(answer, tuple(cluster.warnings))
             if status != 409:
-                raise access.denied(status, answer)
+                refused = access.denied(status, answer)
+                if status < 500:
+                    raise refused
+                return await _found(cluster, seen, lever, refused)
             version = await _version_of_same_spec(cluster, seen)
         raise Denied("the resource changes too fast; try again")
 
 
-async def takes_hold(where: Access, name: str, lever: Lever) -> bool | None:
-    """Wait until every gate that answers applies a lever; False where none does in time.
-
-    None where the user may not look at the gates: the lever is set all the same.
-    """
-    async with access.connected(where) as cluster, GateReach(cluster) as reach:
-        try:
-            pods = [str(pod["metadata"]["name"]) for pod in await cluster.gate_pods(name)]
-        except Denied:
-            return None
-        end = time.monotonic() + _HOLD_SECONDS
-        while pods and time.monotonic() < end:
-            if _apply(await asyncio.gather(*(status_read.ask_gate(reach, p) for p in pods)), lever):
-                return True
-            await asyncio.sleep(_LOOK_SECONDS)
-    return False
-
-
-def _apply(gates: Sequence[GateAnswer], lever: Lever) -> bool:
-    """Tell whether every gate that answers has the shares of a lever."""
-    percent = lever.percent or 0.0
-    wanted = {
-        "shedPercent": percent if lever.action == "Shed" else 0.0,
-        "shiftPercent": percent if lever.action == "Shift" else 0.0,
-    }
-    answering = [gate for gate in gates if gate.told is not None]
-    return bool(answering) and all(
-        abs(status_sum.largest_share([gate], key) - share) < _WHOLE_PERCENT
-        for gate in answering
-        for key, share in wanted.items()
-    )
+async def _found(
+    cluster: Cluster, seen: Seen, lever: Lever | None, error: Denied | Invalid
+) -> Written:
+    """Look whether a patch that failed or had no answer was done all the same."""
+    name = seen.resource["metadata"]["name"]
+    try:
+        resource = await cluster.deployment(name)
+    except (Denied, Invalid) as again:
+        told = (
+            f"whether this is written is unknown ({access.line(error)}), nor can it be looked up "
+            f"({access.line(again)}): look at spec.overload.override"
+        )
+        raise Invalid([Problem(name, told)]) from error
+    if levers.is_written(lever, resource):
+        told = f"the API server's answer was lost ({access.line(error)}), but this is written"
+        return Written(resource, (*cluster.warnings, told))
+    if isinstance(error, Denied):
+        raise error
+    raise Denied(f"nothing is written, for there was no answer ({access.line(error)}); try again")
 
 
 def _query(dry_run: bool) -> dict[str, str]:

@@ -3,29 +3,18 @@
 What is not known is said to be so: a number that is made up is worse than none.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from tidegate.core.levers import words
+from tidegate.core.levers.gates import Gates
 from tidegate.core.levers.lever import Lever
 from tidegate.core.levers.load import Load
+from tidegate.core.levers.present import Present
+from tidegate.core.levers.target import Target
 
-
-@dataclass(frozen=True)
-class Target:
-    """The deployment that requests are to be shifted to, and its load."""
-
-    name: str
-    load: Load
-
-    def headroom(self) -> float | None:
-        """Return the requests a second that it could take on, were they like those it has.
-
-        None where its gates tell nothing, or where it has too little to reckon from.
-        """
-        used = self.load.used
-        if not self.load.asked or not used or used >= 1:
-            return 0.0 if used is not None and used >= 1 else None
-        return self.load.asked * (1 - used) / used
+_NO_FLOOR = 10
+"""Over the top class: what is shifted may be of any."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +26,10 @@ class Forecast:
         taken: Of those, how many are turned away or moved.
         taken_by_class: The same by class; empty where the mix is not known.
         kept_classes: Classes of which not one is taken; empty where the mix is not known.
+        more: Requests per second that come in beside those that come in now; fewer below zero.
+        present: The shares that hold until then.
+        gates: How many told all this.
+        target: Where requests are to be shifted, with its load.
         headroom: Requests per second that the target could take on.
         sentences: All of it in words.
     """
@@ -45,6 +38,10 @@ class Forecast:
     taken: float | None
     taken_by_class: Mapping[int, float] = field(default_factory=dict)
     kept_classes: tuple[int, ...] = ()
+    more: float | None = None
+    present: Present = field(default_factory=Present)
+    gates: Gates = field(default_factory=Gates)
+    target: Target | None = None
     headroom: float | None = None
     sentences: tuple[str, ...] = ()
 
@@ -57,35 +54,80 @@ class Forecast:
                 str(key): _rounded(rate) for key, rate in self.taken_by_class.items()
             },
             "keptClasses": list(self.kept_classes),
+            "morePerSecond": _rounded(self.more),
+            "now": self.present.document(),
+            "gates": self.gates.document(),
             "targetHeadroomPerSecond": _rounded(self.headroom),
+            "target": None if self.target is None else self.target.document(),
         }
 
 
-def of_lever(lever: Lever, load: Load, floor: int, target: Target | None = None) -> Forecast:
-    """Reckon what a lever does. `floor` is the class from which on none is turned away."""
-    if lever.action == "Open":
-        return Forecast(load.asked, 0.0, sentences=(_asked(load), *_opened(load)))
+def of_lever(
+    lever: Lever, load: Load, floor: int, present: Present, target: Target | None = None
+) -> Forecast:
+    """Reckon what a lever does in the place of the shares that hold now.
+
+    `floor` is the class from which on none is turned away.
+    """
     percent = lever.percent or 0.0
-    taken = None if load.asked is None else load.asked * percent / 100
-    protected = floor if lever.action == "Shed" else 10
-    by_class = lowest_first(load.by_class, percent, protected)
-    if lever.action == "Shed" and load.by_class and load.asked:
-        taken = load.asked * sum(by_class.values()) / sum(load.by_class.values())
-    kept = tuple(number for number in load.by_class if not by_class.get(number))
-    headroom = target.headroom() if target else None
-    sentences = [_asked(load), _taken(lever, taken), _by_class(load.by_class, by_class)]
-    if lever.action == "Shed" and floor < 10:
-        sentences.append(
-            f"Classes from {floor} up are never turned away, nor is what runs already."
-        )
+    shed, shift = (percent if lever.action == action else 0.0 for action in ("Shed", "Shift"))
+    by_class = lowest_first(load.by_class, percent, floor if lever.action == "Shed" else _NO_FLOOR)
+    taken = _taken(load, shed, shift, floor)
+    more = _more(load, present, taken, floor)
+    headroom = target.headroom(load) if target else None
+    made = Forecast(
+        load.asked,
+        taken,
+        by_class,
+        tuple(number for number in load.by_class if not by_class.get(number)),
+        more,
+        present,
+        load.gates,
+        target,
+        headroom,
+    )
+    if lever.action == "Open":
+        return replace(made, kept_classes=(), sentences=tuple(words.opened(load, present, more)))
+    sentences = [words.asked(load), *words.ends(load, present, percent, more)]
+    if lever.action == "Shed" and floor == 0:
+        sentences.append("spec.overload.shed.floor is 0: no class is ever turned away, nor here.")
+        return replace(made, sentences=tuple(sentences))
+    sentences += [words.taken(lever, load, taken), words.by_class(load.by_class, by_class)]
+    if lever.action == "Shed":
+        sentences.append(words.floor(floor))
     if target is not None:
-        sentences.append(_headroom(target, headroom, taken))
-    return Forecast(load.asked, taken, by_class, kept, headroom, tuple(sentences))
+        sentences.append(words.headroom(target, headroom, taken))
+    return replace(made, sentences=tuple(sentences))
 
 
-def of_letting_go(load: Load) -> Forecast:
+def of_letting_go(load: Load, present: Present) -> Forecast:
     """Say what letting go of every lever does."""
-    return Forecast(load.asked, None, sentences=(_asked(load), "The loop decides again by itself."))
+    return Forecast(
+        load.asked,
+        None,
+        present=present,
+        gates=load.gates,
+        sentences=(words.asked(load), words.let_go(present)),
+    )
+
+
+def _taken(load: Load, shed: float, shift: float, floor: int) -> float | None:
+    """Return the requests a second that shares take, in percent; None where not known."""
+    if load.asked is None:
+        return None
+    whole = sum(load.by_class.values())
+    if whole:
+        part = sum(lowest_first(load.by_class, shed, floor).values()) / whole
+    else:
+        part = shed / 100 if floor else 0.0
+    return load.asked * min(1.0, part + shift / 100)
+
+
+def _more(load: Load, present: Present, taken: float | None, floor: int) -> float | None:
+    if taken is None or present.shed is None or present.shift is None:
+        return None
+    now = _taken(load, present.shed, present.shift, floor)
+    return None if now is None else now - taken
 
 
 def lowest_first(by_class: Mapping[int, float], percent: float, floor: int) -> dict[int, float]:
@@ -98,53 +140,6 @@ def lowest_first(by_class: Mapping[int, float], percent: float, floor: int) -> d
             taken[number] = part
         left -= part
     return taken
-
-
-def _asked(load: Load) -> str:
-    if load.asked is None:
-        return "Requests per second now: unknown, no gate told twice."
-    used = load.used
-    kv = "unknown" if used is None else f"{used:.0%}"
-    return f"Requests per second now: {load.asked:.1f}. KV tokens reserved: {kv}."
-
-
-def _taken(lever: Lever, taken: float | None) -> str:
-    does = "Turned away" if lever.action == "Shed" else f"Moved to {lever.to}"
-    amount = "an unknown number" if taken is None else f"about {taken:.1f}"
-    return f"{does}: {amount} of them a second ({lever.percent:g} %), the lowest class first."
-
-
-def _by_class(mix: Mapping[int, float], taken: Mapping[int, float]) -> str:
-    if not mix:
-        return "By class: unknown, too few requests ended while this was measured."
-    parts = [
-        f"class {number}: {taken.get(number, 0.0):.1f} of {rate:.1f}"
-        for number, rate in mix.items()
-    ]
-    return f"By class, a second: {', '.join(parts)}."
-
-
-def _opened(load: Load) -> Sequence[str]:
-    now = [
-        f"{name} {percent:g} %"
-        for name, percent in (("shed", load.shed_percent), ("shift", load.shift_percent))
-        if percent
-    ]
-    return (
-        f"Shares now: {', '.join(now) or 'none'}; they end, and the loop sets none until it "
-        "lapses. The gates' own limits still hold.",
-    )
-
-
-def _headroom(target: Target, headroom: float | None, taken: float | None) -> str:
-    used = target.load.used
-    state = "its KV tokens are unknown" if used is None else f"{used:.0%} of its KV is reserved"
-    if headroom is None:
-        return f"Room at {target.name}: unknown ({state})."
-    told = f"Room at {target.name}: about {headroom:.1f} requests a second more ({state})."
-    if taken is not None and taken > headroom:
-        told += " That is less than what is moved: its own gates will refuse the rest."
-    return told
 
 
 def _rounded(value: float | None) -> float | None:

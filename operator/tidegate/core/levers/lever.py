@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from tidegate.api.instant import parse_instant
+
 FIELD_MANAGER = "kubectl-tidegate"
 """Who owns the field on the API server, so that `kubectl get --show-managed-fields` tells."""
 _FIELDS = ("action", "percent", "to", "until", "reason", "setBy")
@@ -57,7 +59,29 @@ def patch(lever: Lever | None, resource_version: str) -> dict[str, Any]:
     }
 
 
-def held(resource: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the override that a resource has, if it has one."""
+def stored(resource: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the override that is written in a resource, lapsed or not."""
     found = ((resource.get("spec") or {}).get("overload") or {}).get("override")
     return found if isinstance(found, dict) else None
+
+
+def is_written(lever: Lever | None, resource: dict[str, Any]) -> bool:
+    """Tell whether a resource has this lever, whoever is its author; None: no lever."""
+    found = stored(resource)
+    if lever is None or found is None:
+        return lever is None and found is None
+    return {key: value for key, value in found.items() if key != "setBy"} == lever.override()
+
+
+def held(resource: dict[str, Any], now: datetime) -> dict[str, Any] | None:
+    """Return the override of a resource that holds: one that has lapsed does nothing any more."""
+    found = stored(resource)
+    return found if found is not None and now < moment(found.get("until")) else None
+
+
+def moment(told: object) -> datetime:
+    """Read a time that the API server has let pass; the last there is where it is none."""
+    try:
+        return parse_instant(told)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)

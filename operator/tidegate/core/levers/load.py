@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.core.levers import samples
+from tidegate.core.levers.gates import Gates
 from tidegate.core.levers.quantile import quantile
 from tidegate.core.levers.samples import Reading, Window
 
 _REQUESTS = "tidegate_gate_requests_total"
 _ADMITTED = "tidegate_gate_admitted_total"
+_CAPACITY = "tidegate_gate_tokens_capacity"
 _FAILED = ("engine-failed", "engine-full", "unreachable", "deadline")
 """Outcomes of requests that had a seat and were not served."""
 FEWEST_FOR_CLASSES = 20
@@ -20,7 +22,9 @@ class Load:
     """What clients ask of a deployment, and what becomes of it. Rates are requests per second.
 
     Attributes:
+        gates: How many there are, and how many told twice: the rest is not in the numbers.
         asked: Requests that came: seated, turned away or shifted; None where no gate told twice.
+        admitted: Requests that got a seat on a pod.
         by_class: Requests that were over, by class; empty where too few were.
         refused: Turned away, by reason.
         shifted: Served by another deployment.
@@ -28,13 +32,16 @@ class Load:
         failed: Had a seat and were not served, by outcome.
         reserved_tokens: KV tokens reserved on all pods.
         capacity_tokens: KV tokens that the gates may reserve; 0 where none told.
+        tightest: Both, of the pool with the least left.
         queued: Requests that wait, by class.
         shed_percent, shift_percent: The largest share that a gate applies now.
         ttft_seconds, tpot_seconds: p50 and p95; None with too few samples.
         output_tokens: Tokens generated in a second; None where no gate told twice.
     """
 
+    gates: Gates = field(default_factory=Gates)
     asked: float | None = None
+    admitted: float = 0.0
     by_class: Mapping[int, float] = field(default_factory=dict)
     refused: Mapping[str, float] = field(default_factory=dict)
     shifted: float = 0.0
@@ -42,6 +49,7 @@ class Load:
     failed: Mapping[str, float] = field(default_factory=dict)
     reserved_tokens: float = 0.0
     capacity_tokens: float = 0.0
+    tightest: tuple[float, float] = (0.0, 0.0)
     queued: Mapping[int, int] = field(default_factory=dict)
     shed_percent: float = 0.0
     shift_percent: float = 0.0
@@ -55,8 +63,13 @@ class Load:
         return self.reserved_tokens / self.capacity_tokens if self.capacity_tokens else None
 
 
-def load(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Load:
-    """Reckon the load over all gates, by name, from two readings of each."""
+def load(
+    before: Mapping[str, Reading], after: Mapping[str, Reading], total: int | None = None
+) -> Load:
+    """Reckon the load over all gates, by name, from two readings of each.
+
+    `total` is how many gates there are, those that do not answer included; None: those read.
+    """
     found = samples.windows(before, after)
     now = list(after.values())
     ended = [
@@ -68,6 +81,8 @@ def load(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Load:
     shifted = sum(rate for labels, rate in ended if labels["outcome"] == "shifted")
     admitted = sum(rate for _, rate in samples.rates(found, _ADMITTED))
     return Load(
+        gates=Gates(len(after) if total is None else total, len(found)),
+        admitted=admitted,
         asked=admitted + sum(refused.values()) + shifted if found else None,
         by_class=_classes(found, ended),
         refused=refused,
@@ -75,7 +90,8 @@ def load(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Load:
         finished=sum(rate for labels, rate in ended if labels["outcome"] == "finished"),
         failed=_summed(ended, "outcome", _FAILED),
         reserved_tokens=_sum(now, "tidegate_gate_tokens_reserved"),
-        capacity_tokens=_sum(now, "tidegate_gate_tokens_capacity"),
+        capacity_tokens=_sum(now, _CAPACITY),
+        tightest=_tightest(now),
         queued=_queued(now),
         shed_percent=_largest(now, "tidegate_gate_shed_percent"),
         shift_percent=_largest(now, "tidegate_gate_shift_percent"),
@@ -124,6 +140,17 @@ def _summed(
 
 def _sum(now: Sequence[Reading], name: str) -> float:
     return sum(value for reading in now for _, value in reading.select(name))
+
+
+def _tightest(now: Sequence[Reading]) -> tuple[float, float]:
+    """Return the tokens reserved and to be reserved in the pool with the least left."""
+    pools: dict[str, list[float]] = {}
+    for place, name in enumerate(("tidegate_gate_tokens_reserved", _CAPACITY)):
+        for reading in now:
+            for labels, value in reading.select(name):
+                pools.setdefault(labels["pool"], [0.0, 0.0])[place] += value
+    known = [(reserved, capacity) for reserved, capacity in pools.values() if capacity > 0]
+    return min(known, key=lambda tokens: 1 - tokens[0] / tokens[1], default=(0.0, 0.0))
 
 
 def _largest(now: Sequence[Reading], name: str) -> float:
