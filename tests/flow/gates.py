@@ -17,13 +17,15 @@ class Gates:
 
     `asked` are the pods that were asked for their configuration, `tried` the revisions whose pair
     was tried. `refusal` is what all say against their configuration, `incompatible` are revisions
-    through which no request gets, `is_absent` keeps pods from starting.
+    through which no request gets, `is_absent` keeps pods from starting. `frozen` is what they have
+    instead of what is written: they have not seen it yet.
     """
 
     api: ApiServer
     is_absent: bool = False
     is_silent: bool = False
     refusal: str = ""
+    frozen: GateConfig | None = None
     incompatible: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
@@ -34,7 +36,7 @@ class Gates:
         self.asked.append(pod["metadata"]["name"])
         if self.is_silent:
             raise ReadFailed(f"pod {pod['metadata']['name']}: no answer")
-        return Configured(self.config(pod).generation, self.refusal)
+        return Configured((self.frozen or self.config(pod)).generation, self.refusal)
 
     async def try_pair(self, pod: Document, revision: str) -> Tried:
         self.tried.append(revision)

@@ -7,6 +7,7 @@ import pytest
 from tidegate.api.gate_config import GateConfig
 from tidegate.flow import gather
 
+from .api_server import CRD
 from .scenarios import PAIR, image
 from .world import A100, World
 
@@ -164,6 +165,19 @@ async def test_gates_are_asked_until_the_answer_is_sure_and_not_again_at_rest():
     assert world.gates.tried == []
 
 
+async def pulled(world: World) -> None:
+    """Pull a lever, of which the gates do not see anything yet."""
+    world.gates.frozen = config(world)
+    until = "2999-01-01T00:00:00Z"
+    lever = {"action": "Shed", "percent": 10, "until": until, "reason": "INC-1"}
+    world.apply(overload={"override": lever})
+
+
+def generation(world: World) -> int:
+    ref = world.refs[0]
+    return world.api.objects[CRD, ref.namespace, ref.name]["metadata"]["generation"]
+
+
 class TestReady:
     async def test_it_waits_for_a_gate(self):
         world = await applied(prepare=lambda w: setattr(w.gates, "is_absent", True))
@@ -194,6 +208,60 @@ class TestReady:
         world.api.patch(KEY, data={"gate.json": "{}"})
         await world.run_for(10)
         assert world.condition("Ready")["status"] == "True"
+
+    async def test_pulling_a_lever_puts_no_alarm_into_the_events(self):
+        """Gates serve the generation before for a moment: nothing is wrong with the deployment."""
+        world = await applied()
+        await world.run_for(10)
+        told = len(world.api.events)
+        await pulled(world)
+        await world.run_for(3)
+        assert world.condition("Ready")["status"] == "True"
+        assert world.status()["observedGeneration"] < generation(world), "who waits goes on waiting"
+
+        world.gates.frozen = None
+        await world.run_for(5)
+        assert world.condition("Ready")["status"] == "True"
+        assert world.status()["observedGeneration"] == generation(world)
+        assert [event for event in world.api.events[told:] if event[0] == "Warning"] == []
+
+    async def test_gates_that_never_take_a_change_are_told_of_within_seconds(self):
+        world = await applied()
+        await pulled(world)
+        await world.run_for(10)
+        assert world.condition("Ready")["reason"] == "GateUnavailable"
+        assert "the spec is generation" in world.condition("Ready")["message"]
+        assert world.status()["observedGeneration"] == generation(world)
+
+        seen = []
+        world.restart()
+        for _ in range(10):
+            await world.run_for(1)
+            seen.append(world.condition("Ready")["reason"])
+        assert set(seen) == {"GateUnavailable"}, "a new process does not take it back"
+
+    async def test_a_gate_that_refuses_a_change_is_told_of_at_once(self):
+        world = await applied()
+        world.gates.refusal = "slices: too many"
+        await pulled(world)
+        await world.run_for(2)
+        assert world.condition("Ready")["reason"] == "GateConfigRefused"
+
+    async def test_gates_have_their_moment_after_a_spec_that_could_not_be_followed_at_once(self):
+        world = await applied()
+        world.gates.frozen = config(world)
+        world.apply(gate={"keysSecretRef": {"name": "keys", "key": "tenants"}})
+        await world.run_for(90)
+        assert world.condition("Ready")["reason"] == "ReferenceMissing"
+
+        told = len(world.api.events)
+        metadata = {"name": "keys", "namespace": "default"}
+        world.api.put({"kind": "Secret", "metadata": metadata, "data": {"tenants": "eA=="}})
+        await world.run_for(3)
+        world.gates.frozen = None
+        await world.run_for(20)
+        assert world.condition("Ready")["status"] == "True"
+        assert "GateUnavailable" not in {reason for _, reason, _ in world.api.events[told:]}
 
     async def test_a_refused_configuration_is_told_with_its_fault_and_when_it_has_passed(self):
         world = await applied(prepare=lambda w: setattr(w.gates, "refusal", "slices: too many"))

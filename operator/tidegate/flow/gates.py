@@ -11,7 +11,7 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core import names
 from tidegate.core.status import GatesSeen
 from tidegate.core.status import gates as gates_status
-from tidegate.flow import pair_trials, slices
+from tidegate.flow import following, pair_trials, slices
 from tidegate.flow.gather import Snapshot, is_gate
 from tidegate.flow.memory import HeardGate, Memory, Start
 from tidegate.flow.ports import Clock, Document, Gates, ReadFailed
@@ -28,10 +28,14 @@ _NEVER = float("inf")
 
 @dataclass(frozen=True)
 class Looked:
-    """What the status is told of the gates, and how soon to look again; None: at any event."""
+    """What the status is told of the gates, and how soon to look again; None: at any event.
+
+    `is_following` says that none serves the current spec yet, but only since a moment ago.
+    """
 
     seen: GatesSeen | None
     again_seconds: float | None = None
+    is_following: bool = False
 
 
 async def look(
@@ -44,7 +48,7 @@ async def look(
     ready = sorted(slices.ready_pods(snapshot.gate_pods), key=_name)
     heard = _remembered(snapshot, ready, clock, memory)
     await _ask(ready, heard, gates, clock)
-    serving = [pod for pod in ready if _serves(heard[_uid(pod)], snapshot)]
+    serving = [pod for pod in ready if following.serves(heard[_uid(pod)], snapshot)]
     seen = replace(
         seen,
         serves=bool(serving),
@@ -54,7 +58,9 @@ async def look(
     pairs = await pair_trials.carry_out(snapshot, serving, gates, clock, memory)
     times = [of.ask_at for of in heard.values()] + [of.try_at for of in pairs.values()]
     waits = [at - clock.monotonic() for at in times if at != _NEVER]
-    return Looked(pair_trials.told(seen, pairs), max(0.0, min(waits)) if waits else None)
+    again_seconds = max(0.0, min(waits)) if waits else None
+    in_time = following.is_in_time(heard.values(), snapshot, clock.monotonic(), _SURE_SECONDS)
+    return Looked(pair_trials.told(seen, pairs), again_seconds, in_time and not serving)
 
 
 def _counted(snapshot: Snapshot, spec: LLMDeploymentSpec | None) -> GatesSeen | None:
@@ -104,7 +110,7 @@ def _remembered(
         if known is None or known.start != start:
             known = HeardGate(start, version, since=now, ask_at=now)
         elif known.version != version:
-            known = HeardGate(start, version, since=now, ask_at=now, told=known.told)
+            known = replace(known, version=version, since=now, ask_at=now, silence="")
         heard[_uid(pod)] = known
     memory.gates[snapshot.ref] = heard
     return heard
@@ -136,10 +142,6 @@ async def _ask(
         of.ask_at = _NEVER if is_sure else now + min(_AGAIN_SECONDS + age, _LONGEST_WAIT_SECONDS)
 
 
-def _serves(of: HeardGate, snapshot: Snapshot) -> bool:
-    return of.told is not None and of.told.generation == snapshot.identity[1]
-
-
 def _silence(snapshot: Snapshot, ready: Sequence[Document], heard: dict[str, HeardGate]) -> str:
     if not ready:
         return gates_status.why_not_ready(snapshot.gate_pods)
@@ -147,7 +149,7 @@ def _silence(snapshot: Snapshot, ready: Sequence[Document], heard: dict[str, Hea
         of = heard[_uid(pod)]
         if of.silence:
             return of.silence
-        if of.told is not None and not _serves(of, snapshot):
+        if of.told is not None and not following.serves(of, snapshot):
             has = f"generation {of.told.generation}" if of.told.generation else "none"
             return f"pod {_name(pod)} has {has}, the spec is generation {snapshot.identity[1]}"
     return ""

@@ -80,7 +80,8 @@ class Heard:
 class HeardGate:
     """What a gate told at one start about one version of its configuration; asked again while new.
 
-    Times are monotonic.
+    `behind_since` is since when it has been known to serve another generation than the one that it
+    was given; None where it is not. Times are monotonic.
     """
 
     start: Start
@@ -89,6 +90,7 @@ class HeardGate:
     told: Configured | None = None
     silence: str = ""
     ask_at: float = 0.0
+    behind_since: float | None = None
 
 
 @dataclass

@@ -90,7 +90,8 @@ async def reconcile(
             return Outcome("waiting", snapshot.hold, "a node class may only be away for a moment")
         await work.carry_out()
         seen = await work.seen()
-        await telling.tell(ref, work.snapshot.document, seen, cluster, clock, memory)
+        if not work.is_followed(seen):
+            await telling.tell(ref, work.snapshot.document, seen, cluster, clock, memory)
         state = work.turn.state if work.turn else None
         notes = await history.keep(work.snapshot, state, cluster, clock, memory)
     except ReadFailed as error:
@@ -304,6 +305,14 @@ class Work:
                 else overload_telling.as_before(self.snapshot)
             ),
         )
+
+    def is_followed(self, seen: Seen) -> bool:
+        """Say whether gates are about to serve the spec, and only that is left to wait for.
+
+        Until then the status stays with the generation before, for which it holds.
+        """
+        is_following = self.looked is not None and self.looked.is_following
+        return is_following and status.lacks_only_gates(seen)
 
     def _rollout(self) -> Rollout | None:
         """Return what is told of the rollout; in trouble only what goes on without other pods."""

@@ -7,6 +7,7 @@ has lasted too long.
 
 from tidegate.core.status.document import make
 from tidegate.core.status.gates import GatesSeen, fault
+from tidegate.core.status.judge import lacks_only_gates
 from tidegate.core.status.seen import Loop, PoolPods, Seen, Trouble
 
-__all__ = ["GatesSeen", "Loop", "PoolPods", "Seen", "Trouble", "fault", "make"]
+__all__ = ["GatesSeen", "Loop", "PoolPods", "Seen", "Trouble", "fault", "lacks_only_gates", "make"]

@@ -40,6 +40,12 @@ def verdicts(seen: Seen, previous: Sequence[Condition], now: float) -> list[Verd
     ]
 
 
+def lacks_only_gates(seen: Seen) -> bool:
+    """Say whether it would be Ready if a gate served the current spec."""
+    unfinished = _unfinished(seen) if seen.trouble is None else None
+    return unfinished is not None and unfinished.reason == Reason.GATE_UNAVAILABLE
+
+
 @dataclass(frozen=True)
 class _Unfinished:
     """What is not as the spec wants it; `is_final` when nothing will happen until somebody acts.
