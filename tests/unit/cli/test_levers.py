@@ -233,9 +233,15 @@ def test_who_may_not_ask_the_gates_may_pull_a_lever_all_the_same(tidegate, shedd
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("shed", "qwen", "0", "--for", "1h", "--reason", "x"), "more than 0 and at most 100"),
-        (("shed", "qwen", "nan", "--for", "1h", "--reason", "x"), "more than 0 and at most 100"),
-        (("shed", "qwen", "many", "--for", "1h", "--reason", "x"), "is no number"),
+        (("shed", "qwen", "0", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "0.5", "--for", "1h", "--reason", "x"), "such as 50 for one half"),
+        (("shed", "qwen", "2.5", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "1_0", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "1e1", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "101", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "\u0665", "--for", "1h", "--reason", "x"), "whole percent from 1 to"),
+        (("shed", "qwen", "nan", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
+        (("shed", "qwen", "many", "--for", "1h", "--reason", "x"), "whole percent from 1 to 100"),
         (("shed", "qwen", "5", "--for", "10", "--reason", "x"), "--for"),
         (("shed", "qwen", "5", "--for", "25h", "--reason", "x"), "must be from 0s to 24h"),
         (("shed", "qwen", "5", "--for", "0s", "--reason", "x"), "too short: at least 1s"),
