@@ -41,6 +41,7 @@ _LOOP = (
     "OverThreshold",
     "LettingGo",
     "OverrideActive",
+    "OverrideRefused",
     "MetricsUnreachable",
     "MetricsFresh",
     "MetricsStale",
@@ -387,6 +388,24 @@ class TestALever:
             await world.oversee(5)
             assert before - 10 <= shed(world) <= before
             before = shed(world)
+
+    @pytest.mark.parametrize("silence", [None, UNCONFIGURED])
+    async def test_that_shifts_to_nowhere_is_refused_and_the_loop_goes_on(self, silence):
+        world = await overloaded()
+        world.metrics.silence = silence
+        before = shed(world)
+        lever = {"action": "Shift", "percent": 20, "to": "gone", "until": until(world, 600)}
+        world.apply(overload={"override": {**lever, "reason": "INC-1"}})
+        await world.oversee(10)
+
+        assert before
+        assert shed(world) >= before - 10
+        status = world.status()["overload"]
+        assert status["summary"].startswith("override: shift refused, shed ")
+        assert status["state"] == "Overloaded"
+        assert "gone is not there" in status["override"]["refused"]
+        assert "gone is not there" in status["message"]
+        assert ("Warning", "OverrideRefused") in loop_events(world)
 
     async def test_open_beats_an_overload(self):
         world = await overloaded()

@@ -113,7 +113,7 @@ class OverrideSpec(Wire):
     action: Literal["Shed", "Shift", "Open"]
     """Turn requests away, send them elsewhere, or let all in whatever the signals say."""
     percent: Percent | None = None
-    """Share of the requests; not with Open."""
+    """Share of the requests, a whole percent from 1 to 100; not with Open."""
     to: DNSLabel | None = None
     """Where to shift; spec.overload.shift.to by default."""
     until: Instant

@@ -14,7 +14,7 @@ Share = Annotated[int, Field(ge=0, le=100)]
 
 
 class OverrideStatus(Wire):
-    """The lever that holds instead of the loop."""
+    """The lever that holds instead of the loop, or is refused."""
 
     action: Name
     """Shed, Shift or Open."""
@@ -24,6 +24,8 @@ class OverrideStatus(Wire):
     """Why it was set."""
     set_by: Annotated[str, Field(max_length=512)] = ""
     """Who set it, as the webhook saw; empty where there is no webhook."""
+    refused: Line | None = None
+    """Why it cannot be carried out, so that the loop decides; absent where it holds."""
 
 
 class ReactionStatus(Wire):
@@ -71,6 +73,6 @@ class OverloadStatus(Wire):
     until: Time | None = None
     """When the shares lapse at the gates unless the operator renews them."""
     override: OverrideStatus | None = None
-    """The lever that holds, if one does."""
+    """The lever that holds or is refused, if there is one."""
     reaction: ReactionStatus | None = None
     """How fast the loop can be; absent until a plan and the scrape interval are known."""

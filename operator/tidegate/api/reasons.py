@@ -27,6 +27,7 @@ class Reason(StrEnum):
     OVER_THRESHOLD = "OverThreshold"
     LETTING_GO = "LettingGo"
     OVERRIDE_ACTIVE = "OverrideActive"
+    OVERRIDE_REFUSED = "OverrideRefused"
     OVERLOAD_OFF = "OverloadOff"
     SHIFTING = "Shifting"
     NOT_SHIFTING = "NotShifting"

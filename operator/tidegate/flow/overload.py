@@ -12,7 +12,7 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
 from tidegate.core.overload import conditions, pressure, to_status
 from tidegate.core.overload.complete import complete
-from tidegate.core.overload.decide import decide, target
+from tidegate.core.overload.decide import decide
 from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
 from tidegate.core.overload.last_known import bridged
 from tidegate.core.overload.load import Load, spare_per_second
@@ -91,13 +91,11 @@ class _Look:
         metrics = self._available(document, spec, signals, before)
         timers = before.timers if before else Timers()
         held = decision_of(ref, document, self.memory) or Decision()
-        to = target(spec.overload, held, self.now)
-        headroom = self._headroom(ref, Ref(ref.namespace, to)) if to else None
         load = self.metrics.loads().get(ref)
         decision, timers = decide(
             spec.overload,
             signals,
-            headroom,
+            lambda to: self._headroom(ref, Ref(ref.namespace, to)),
             held,
             timers,
             self.now,
@@ -112,7 +110,7 @@ class _Look:
         """Say whether there is no Prometheus to decide by, nor a lever or what one has left."""
         silence = self.metrics.why_silent()
         is_unconfigured = silence is not None and silence.reason is Reason.METRICS_UNCONFIGURED
-        is_needed = decision.state == "Override" or decision.has_shares
+        is_needed = decision.state == "Override" or decision.has_shares or decision.refused
         return is_unconfigured and not is_needed
 
     def _available(

@@ -22,6 +22,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "A person set `spec.overload.override`: it holds instead of the loop until it lapses.",
         "`kubectl tidegate open NAME` lets go of it.",
     ),
+    Reason.OVERRIDE_REFUSED: Explanation(
+        "A person set `spec.overload.override` to shift to where requests would be lost or go in a "
+        "circle: the loop goes on deciding, and the lever holds as soon as it can.",
+        "Set another lever: `kubectl tidegate shift NAME PERCENT --to OTHER`, or `shed`.",
+    ),
     Reason.OVERLOAD_OFF: Explanation(
         "`spec.overload.actions` is empty: the loop does nothing.",
         "Set `actions` to have it shift or shed.",

@@ -4,6 +4,7 @@ Pure: the same input gives the same decision. See docs/concepts/overload.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.api.overload_spec import OverloadSpec, OverrideSpec
@@ -29,13 +30,13 @@ from tidegate.core.overload.signal import Signals
 from tidegate.core.overload.slew import Motion
 from tidegate.core.overload.timers import Span
 
-__all__ = ["DWELL_SECONDS", "decide", "target"]
+__all__ = ["DWELL_SECONDS", "decide"]
 
 
 def decide(
     spec: OverloadSpec,
     signals: Signals,
-    headroom: Headroom | None,
+    headroom_of: Callable[[str], Headroom | None],
     previous: Decision,
     remembered: Timers,
     now: float,
@@ -47,8 +48,7 @@ def decide(
     Args:
         spec: `spec.overload`.
         signals: What is known of the deployment's pools; empty where nothing is.
-        headroom: What the deployment `target(spec, previous, now)` can take; None where that is
-            unknown.
+        headroom_of: What another deployment can take; None where that is unknown.
         previous: The last decision, or what `restore` made of the status.
         remembered: What the last decision left to remember.
         now: Seconds since 1970.
@@ -61,10 +61,12 @@ def decide(
     span = Span(now, queries.window_seconds(tick.scrape_interval_seconds), spec.exit_after)
     kept = timers.advanced(remembered, seen, offered_per_second, span)
     kept = replace(kept, allowed=allowed.of_spec(spec))
-    to = target(spec, previous, now)
-    by = lever.held(spec, now)
-    if by is not None:
-        return draft.settled(_by_lever(by, to, headroom, tick), previous, now), kept
+    by, to = lever.held(spec, now), target(spec, previous, now)
+    why_not = lever.why_not(by, to, headroom_of)
+    if by is not None and not why_not:
+        return draft.settled(_by_lever(by, to, tick), previous, now), kept
+    to = target(lever.without(spec), previous, now)
+    headroom = headroom_of(to) if to else None
     held = look.held(previous, now)
     motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
     kept = replace(kept, demands=demand.seen(motion, held.total, span.remembers_seconds))
@@ -73,15 +75,17 @@ def decide(
     if made.state == "Normal" and not made.shares.total:
         kept = timers.forgotten(kept)
     kept = timers.learned(kept, seen, held.total, made.shares.total, span)
+    if by is not None:
+        made = lever.refused(made, by, why_not)
     return draft.settled(made, previous, now), kept
 
 
-def _by_lever(by: OverrideSpec, to: str, headroom: Headroom | None, tick: Tick) -> Draft:
+def _by_lever(by: OverrideSpec, to: str, tick: Tick) -> Draft:
     """Return what a person has set.
 
     Gates keep it for a while beyond its end: the loop gives back in steps what a lever kept out.
     """
-    shares, why_not = lever.shares(by, to, headroom)
+    shares = lever.shares(by)
     lapses = math.ceil(by.until.timestamp() + tick.ttl_seconds)
-    message = words.lever(by, shares, to, why_not)
+    message = words.lever(by, shares, to)
     return Draft("Override", shares, to, Reason.OVERRIDE_ACTIVE, message, float(lapses))

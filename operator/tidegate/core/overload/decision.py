@@ -35,6 +35,8 @@ class Decision:
         since: When the state began, seconds since 1970.
         changed_at: When a share changed last, seconds since 1970; 0 where none ever did.
         until: When the shares lapse at the gates unless they are renewed, seconds since 1970.
+        refused: Why a person's lever is not carried out, so that the loop decides; empty where
+            none is refused.
     """
 
     state: State = "Normal"
@@ -51,6 +53,7 @@ class Decision:
     since: float = 0.0
     changed_at: float = 0.0
     until: float = 0.0
+    refused: str = ""
 
     @property
     def has_shares(self) -> bool:

@@ -26,6 +26,7 @@ class Draft:
         until: When the shares lapse, seconds since 1970; 0 where there are none.
         because: The steps of the reasoning.
         worst: The signal that decided; None where none did.
+        refused: Why a lever that is set is not carried out; empty where none is refused.
     """
 
     state: State
@@ -36,6 +37,7 @@ class Draft:
     until: float
     because: tuple[str, ...] = ()
     worst: Known | None = None
+    refused: str = ""
 
 
 def settled(draft: Draft, previous: Decision, now: float) -> Decision:
@@ -52,6 +54,7 @@ def settled(draft: Draft, previous: Decision, now: float) -> Decision:
             because=draft.because,
             since=stamp if draft.state != previous.state else previous.since,
             until=draft.until,
+            refused=draft.refused,
         ),
         draft.worst,
         now,
@@ -80,9 +83,10 @@ def _shares(of: Decision) -> tuple[int, int, str]:
 def _is_same(made: Decision, previous: Decision) -> bool:
     """Compare what is decided; what was measured moves all the time."""
     said = made.message == previous.message or made.reason not in _NO_NUMBERS
-    return said and (made.state, _shares(made), made.reason, made.until) == (
+    return said and (made.state, _shares(made), made.reason, made.until, made.refused) == (
         previous.state,
         _shares(previous),
         previous.reason,
         previous.until,
+        previous.refused,
     )

@@ -28,6 +28,8 @@ def between(before: OverloadStatus | None, after: OverloadStatus | None) -> Even
         return _let_go(before)
     if _course(before) == _course(after):
         return None
+    if _refused(after):
+        return Event("Warning", Reason.OVERRIDE_REFUSED, after.message)
     kind: Literal["Normal", "Warning"] = "Normal" if after.reason in _CALM else "Warning"
     return Event(kind, after.reason, after.message)
 
@@ -35,14 +37,19 @@ def between(before: OverloadStatus | None, after: OverloadStatus | None) -> Even
 def _course(status: OverloadStatus | None) -> tuple[object, ...]:
     """Return what stays while the shares go on as they do."""
     if status is None:
-        return ("Normal", False, False, None, None)
+        return ("Normal", False, False, None, None, None)
     return (
         status.state,
         status.shed_percent > 0,
         status.shift_percent > 0,
         status.shift_to,
+        _refused(status),
         status.message if status.state == "Override" else _direction(status),
     )
+
+
+def _refused(status: OverloadStatus) -> str | None:
+    return status.override.refused if status.override else None
 
 
 def _direction(status: OverloadStatus) -> str | None:

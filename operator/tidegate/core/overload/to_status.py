@@ -20,7 +20,7 @@ def make(
 
     Args:
         decision: What holds.
-        lever: `spec.overload.override` where it holds; None otherwise.
+        lever: `spec.overload.override`; None where there is none.
         reaction: What `floor.reaction` says of the plan.
     """
     age = decision.metric_age_seconds
@@ -40,7 +40,7 @@ def make(
         since=_time(decision.since),
         changed_at=_time(decision.changed_at),
         until=_time(decision.until),
-        override=_lever(lever) if lever is not None and decision.state == "Override" else None,
+        override=_lever(lever, decision),
         reaction=reaction,
     )
 
@@ -64,6 +64,7 @@ def restore(status: OverloadStatus | None) -> Decision:
         since=parse_time(status.since) or 0.0,
         changed_at=parse_time(status.changed_at) or 0.0,
         until=parse_time(status.until) or 0.0,
+        refused=(status.override.refused if status.override else None) or "",
     )
 
 
@@ -76,15 +77,20 @@ def summary(decision: Decision) -> str:
     ]
     if decision.state == "Override":
         return f"override: {', '.join(shares) or 'open'}"
+    if decision.refused:
+        return ", ".join(("override: shift refused", *shares))
     return ", ".join(shares) or decision.state
 
 
-def _lever(lever: OverrideSpec) -> OverrideStatus:
+def _lever(lever: OverrideSpec | None, decision: Decision) -> OverrideStatus | None:
+    if lever is None or not (decision.state == "Override" or decision.refused):
+        return None
     return OverrideStatus(
         action=lever.action,
         until=format_time(lever.until.timestamp()),
         reason=clipped(lever.reason, _REASON),
         set_by=clipped(lever.set_by or "", _NAME),
+        refused=clipped(decision.refused, _LINE) or None,
     )
 
 

@@ -44,12 +44,20 @@ def within(spec: OverloadSpec) -> str:
     return f"no pool is over kvUsage {usage} or prefillBacklog {backlog} for {after} (enterAfter)"
 
 
-def lever(by: OverrideSpec, shares: Shares, to: str, why_not: str) -> str:
+def lever(by: OverrideSpec, shares: Shares, to: str) -> str:
     """Say what a person has set."""
+    return f"{_set(by)}: {doing(shares, to)}"
+
+
+def refused(by: OverrideSpec, why: str, by_loop: str) -> str:
+    """Say why what a person has set is not done, and what is done instead."""
+    return f"{_set(by)} is refused: {why}; the loop goes on: {by_loop}"
+
+
+def _set(by: OverrideSpec) -> str:
     who = f" by {by.set_by}" if by.set_by else ""
     until = by.until.isoformat().replace("+00:00", "Z")
-    refused = f"; {why_not}, so nothing is shifted" if why_not else ""
-    return f"{by.action} set{who} until {until} ({by.reason}): {doing(shares, to)}{refused}"
+    return f"{by.action} set{who} until {until} ({by.reason})"
 
 
 def unknown(pressure: Pressure) -> str:

@@ -1,4 +1,7 @@
-"""A lever's end: told where it has passed or is far ahead, and never a reason to refuse."""
+"""A lever's end: told where it has passed or is far ahead, and never a reason to refuse.
+
+Its share: refused where it is no whole percent, unless it is stored already.
+"""
 
 from datetime import UTC, datetime
 
@@ -30,6 +33,38 @@ def test_an_end_is_warned_of_where_it_is_none(until, warned):
     assert found.allowed
     assert reasons(found.warnings) == warned
     assert not reasons(review(None, document, seen()).warnings), "without a clock nobody knows"
+
+
+def a_lever(action="Shed", **parts):
+    until = {"until": "2026-12-01T00:30:00Z", "reason": "INC-1"}
+    return a_resource(spec__overload={"override": {"action": action, **until, **parts}})
+
+
+@pytest.mark.parametrize(
+    ("action", "to"), [("Shed", {}), ("Shift", {"to": "b"})], ids=["shed", "shift"]
+)
+@pytest.mark.parametrize(
+    ("percent", "is_allowed"),
+    [(0, False), (0.5, False), (0.99, False), (2.5, False), (1, True), (30.0, True), (100, True)],
+)
+def test_a_share_that_is_no_whole_percent_is_refused(action, to, percent, is_allowed):
+    for at in (NOW, None):
+        found = review(None, a_lever(action, percent=percent, **to), seen(now=at))
+
+        assert found.allowed is is_allowed
+        if not is_allowed:
+            [problem] = found.problems
+            assert problem.field == "spec.overload.override.percent"
+            assert "50 is one half" in problem.line
+
+
+def test_a_share_that_an_earlier_version_let_in_hinders_no_other_change():
+    stored, other = a_lever(percent=2.5), a_lever(percent=2.5)
+    other["spec"]["pools"]["unified"]["replicas"] = 3
+
+    assert review(stored, other, seen(now=NOW)).allowed
+    assert review(stored, a_resource(), seen(now=NOW)).allowed
+    assert not review(stored, a_lever(percent=0.5), seen(now=NOW)).allowed
 
 
 def named(name, **overload):

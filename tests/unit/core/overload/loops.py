@@ -64,7 +64,10 @@ class Loop:
         pulled=None,
         **values,
     ):
-        """Let time pass and show the loop its signals: `kv=0.95`, `backlog=3`, or None."""
+        """Let time pass and show the loop its signals: `kv=0.95`, `backlog=3`, or None.
+
+        `headroom` is that of every other deployment, or of each by its name.
+        """
         self.elapsed += after
         self.now += after - set_back
         if pulled is not None:
@@ -77,7 +80,7 @@ class Loop:
         self.decision, self.timers = decide(
             self.spec,
             signals,
-            headroom,
+            headroom.get if isinstance(headroom, dict) else lambda to: headroom,
             self.decision,
             self.timers,
             self.now,

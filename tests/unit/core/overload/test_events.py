@@ -52,6 +52,18 @@ def test_a_turn_is_told_with_the_reason_of_what_holds_now(before, after, kind):
     assert event.message
 
 
+def test_a_lever_that_is_refused_is_a_warning_of_its_own():
+    refused = {"action": "Shift", "until": "2026-11-30T00:00:00Z", "reason": "INC-1"}
+    refused["refused"] = "gone is not there"
+    held = over(20, override=refused)
+
+    event = events.between(over(20), held)
+
+    assert (event.kind, event.reason) == ("Warning", "OverrideRefused")
+    assert events.between(held, over(40, override=refused, message="kvUsage is 0.98")) is None
+    assert events.between(held, over(20)).reason == "OverThreshold"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

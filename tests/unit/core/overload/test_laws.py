@@ -184,7 +184,7 @@ def test_a_higher_signal_never_takes_less_off(of, series, last, one, other):
         made, _ = decide(
             loop.spec,
             signals,
-            last["headroom"],
+            lambda to: last["headroom"],
             loop.decision,
             loop.timers,
             now,
@@ -244,6 +244,33 @@ def test_a_lever_holds_exactly_until_it_lapses(series, action, percent, lasts):
             return
         assert (made.state, loop.shares) == ("Override", (wanted, 0))
         assert made.until == until + TICK.ttl_seconds
+
+
+FLEETING = st.sampled_from([ROOMY, Headroom(False), Headroom(True, shifts_itself=True)])
+
+
+@MANY
+@given(ALONE, st.integers(1, 100), st.data())
+def test_a_shift_that_is_refused_leaves_the_loop_to_decide(series, percent, data):
+    """It is carried out, or it is as if nobody had set it: it never opens what the loop shed."""
+    loop, other = run(spec(), series), run(spec(), series)
+    loop.spec = spec(override=lever("Shift", loop.now + 10_000, percent=percent, to="other"))
+    for look in series:
+        room = data.draw(FLEETING)
+        rooms = {"other": room}
+        made, by_loop = (
+            loop.look(**{**look, "headroom": rooms}),
+            other.look(**{**look, "headroom": rooms}),
+        )
+        if room is ROOMY:
+            assert (made.state, loop.shares) == ("Override", (0, percent))
+            return
+        assert made.refused
+        assert (made.state, loop.shares, made.reason) == (
+            by_loop.state,
+            other.shares,
+            by_loop.reason,
+        )
 
 
 @given(

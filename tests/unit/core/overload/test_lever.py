@@ -7,7 +7,7 @@ from tidegate.core.overload.decision import Decision, Headroom
 from tidegate.core.overload.lever import target
 from tidegate.core.overload.signal import Unknown
 
-from .loops import KV, START, Loop, lever, spec
+from .loops import KV, ROOMY, START, Loop, lever, spec
 
 SPILL = {"shift": {"to": "spill"}}
 
@@ -147,20 +147,89 @@ def test_without_a_prometheus_what_a_lever_left_goes_back_step_by_step_at_once()
     assert shares == [30, 20, 10, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("headroom", "why"),
-    [
-        (Headroom(False), "is not there"),
-        (Headroom(True, 50, 50, False, shifts_itself=True), "in a circle"),
-    ],
-)
+REFUSED = [
+    pytest.param(Headroom(False), "is not there", id="it is not there, or no gate is ready"),
+    pytest.param(
+        Headroom(True, 50, 50, False, shifts_itself=True), "in a circle", id="it shifts itself"
+    ),
+]
+GONE = {"gone": Headroom(False), "spill": ROOMY}
+
+
+@pytest.mark.parametrize(("headroom", "why"), REFUSED)
 def test_a_lever_never_shifts_to_where_requests_are_lost_or_go_in_a_circle(headroom, why):
     loop = Loop(spec(override=lever("Shift", percent=50, to="spill")))
 
     made = loop.look(kv=0.5, headroom=headroom)
 
-    assert loop.shares == (0, 0)
+    assert (made.state, loop.shares) == ("Normal", (0, 0))
+    assert why in made.refused
     assert why in made.message
+    assert why in made.because[0]
+
+
+@pytest.mark.parametrize(("headroom", "why"), REFUSED)
+def test_a_lever_that_cannot_be_carried_out_opens_nothing(headroom, why):
+    loop = Loop(spec(actions=["Shed"]))
+    loop.looks(20, kv=0.97)
+    before = loop.decision
+    assert before.shed_percent > 80
+    loop.spec = spec(actions=["Shed"], override=lever("Shift", percent=20, to="other", setBy="jo"))
+
+    made = loop.look(kv=0.97, headroom=headroom)
+
+    assert (made.state, made.reason) == (before.state, before.reason)
+    assert made.shed_percent == before.shed_percent
+    assert made.message.startswith("Shift set by jo until 2027-01-15T08:10:00Z (INC-1) is refused:")
+    assert why in made.message
+    assert "turned away" in made.message
+
+
+def test_a_refused_lever_leaves_the_loop_its_own_target():
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=0.97)
+    loop.spec = spec(override=lever("Shift", percent=5, to="gone"), **SPILL)
+
+    made = loop.looks(3, kv=0.97, headroom=GONE)
+
+    assert (made.shift_to, made.shift_percent) == ("spill", 50)
+
+
+def test_a_lever_whose_target_goes_away_and_comes_back_holds_only_while_it_is_there():
+    there = {"gone": ROOMY}
+    away = {"gone": Headroom(False)}
+    loop = Loop(spec(actions=["Shed"], override=lever("Shift", percent=20, to="gone")))
+    loop.look(kv=0.97, headroom=there)
+    assert (loop.decision.state, loop.shares) == ("Override", (0, 20))
+
+    shed = [loop.look(kv=0.97, headroom=away) and loop.shares for _ in range(6)]
+    assert shed[0] == (20, 0), "what comes back is shed in the loop's own steps"
+    assert shed == sorted(shed)
+    assert loop.decision.state == "Overloaded"
+
+    loop.look(kv=0.97, headroom=there)
+    assert (loop.decision.state, loop.shares, loop.decision.refused) == ("Override", (0, 20), "")
+
+
+def test_a_refused_lever_is_said_once_and_not_at_every_tick():
+    loop = Loop(spec(override=lever("Shift", percent=20, to="gone")))
+    first = loop.look(kv=0.5, headroom=GONE)
+
+    assert loop.looks(20, kv=0.6, headroom=GONE) is first
+    loop.spec = spec()
+    assert loop.look(kv=0.6).refused == ""
+
+
+@pytest.mark.parametrize(
+    ("percent", "held"),
+    [(0.01, 1), (0.5, 1), (2.5, 3), (30, 30), (99.1, 100), (100, 100)],
+)
+def test_a_part_of_a_percent_counts_as_a_whole_one_and_never_as_none(percent, held):
+    """What an earlier version let in is read still."""
+    for action, shares in (("Shed", (held, 0)), ("Shift", (0, held))):
+        loop = Loop(spec(override=lever(action, percent=percent), **SPILL))
+        loop.look(kv=0.5)
+        assert loop.shares == shares
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from tidegate.api.overload_status import OverloadStatus
 from tidegate.core.overload import to_status
-from tidegate.core.overload.decision import Decision
+from tidegate.core.overload.decision import Decision, Headroom
 
 from .loops import START, Loop, lever, spec
 from .test_laws import SERIES, SPECS, run
@@ -52,9 +52,21 @@ def test_the_status_shows_the_lever_that_holds():
     }
 
 
+def test_the_status_shows_a_lever_that_is_refused_and_what_the_loop_does_instead():
+    of = spec(actions=["Shed"], override=lever("Shift", percent=30, to="gone"))
+    made = Loop(of).look(kv=0.97, headroom=Headroom(False))
+
+    shown = to_status.make(made, of.override)
+
+    assert (shown.summary, shown.state) == ("override: shift refused, shed 20%", "Overloaded")
+    assert shown.override.refused == "gone is not there, or has no gate that serves"
+    assert to_status.restore(shown) == made
+
+
 @pytest.mark.parametrize(
     ("decision", "words"),
     [
+        (Decision(refused="gone is not there"), "override: shift refused"),
         (Decision(), "Normal"),
         (Decision("Overloaded"), "Overloaded"),
         (Decision("Overloaded", shed_percent=20), "shed 20%"),
