@@ -232,10 +232,10 @@ def test_the_command_of_the_runbook_ends_the_alert(busy, made, watching, typed):
     (page,) = [page for page in runbook_pages.pages() if page.name == "Shedding"]
     (command,) = [line for line in page.commands if " shift " in line]
 
-    said = typed(f"{command} --yes", SHARE="20")
+    said = typed(f"{command} --yes")
 
     assert "The gates apply it." in said
-    wait_for_share(busy, "shiftPercent", lambda percent: percent == 20)
+    wait_for_share(busy, "shiftPercent", lambda percent: percent > 5)  # what was shed, and 5 points
     seen = wait_for_state(busy, "Override")
     assert (seen["shedPercent"], seen["shiftTo"]) == (0, "spare")
     wait_until(

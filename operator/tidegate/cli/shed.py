@@ -6,6 +6,7 @@ from tidegate.cli.cluster.access import Access, access_options
 from tidegate.cli.levers import lever
 from tidegate.cli.levers.confirming import Acting
 from tidegate.cli.levers.lever_options import Share, acting_options, lever_options, name_argument
+from tidegate.core.levers.amount import Amount
 
 
 @click.command("shed", short_help="Turn a share of the requests away, for a while.")
@@ -16,7 +17,7 @@ from tidegate.cli.levers.lever_options import Share, acting_options, lever_optio
 @acting_options
 def command(
     name: str,
-    percent: float,
+    percent: Amount,
     seconds: float,
     reason: str,
     namespace: str | None,
@@ -28,10 +29,11 @@ def command(
 ) -> None:
     """Turn PERCENT of the requests away, the lowest class first, whatever the loop decides.
 
-    Streams that run go on. Says first what it will do in numbers, and asks. It lapses by itself.
+    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now: a lever takes
+    the place of both. Streams that run go on. Says first what it will do in numbers, and asks. It lapses by itself.
 
     Example: kubectl tidegate shed qwen3-32b 30 --for 30m --reason INC-1
     """
-    pulled = lever.lever_of("Shed", seconds, reason, percent)
+    pulled = lever.lever_of("Shed", seconds, reason)
     where = Access(namespace, context, kubeconfig)
-    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form))
+    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form), percent)

@@ -13,6 +13,7 @@ from tidegate.cli.levers.lever_options import (
     lever_options,
     name_argument,
 )
+from tidegate.core.levers.amount import Amount
 
 
 @click.command("shift", short_help="Have another deployment serve a share of the requests.")
@@ -31,7 +32,7 @@ from tidegate.cli.levers.lever_options import (
 @acting_options
 def command(
     name: str,
-    percent: float,
+    percent: Amount,
     to: str,
     seconds: float,
     reason: str,
@@ -44,10 +45,11 @@ def command(
 ) -> None:
     """Have another deployment serve PERCENT of the requests, whatever the loop decides.
 
-    Says first how many that are and what room the other has, and asks. It lapses by itself.
+    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now: a lever takes
+    the place of both. Says first how many that are and what room the other has, and asks. It lapses by itself.
 
     Example: kubectl tidegate shift qwen3-32b 20 --to qwen3-32b-west --for 30m --reason INC-1
     """
-    pulled = lever.lever_of("Shift", seconds, reason, percent, to)
+    pulled = lever.lever_of("Shift", seconds, reason, to)
     where = Access(namespace, context, kubeconfig)
-    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form))
+    lever.pull(where, name, pulled, seconds, Acting(dry_run, yes, form), percent)

@@ -467,3 +467,32 @@ def test_without_a_cluster_it_is_one_line(tidegate, tmp_path, monkeypatch):
     assert code == 2
     assert errors.startswith("tidegate: the cluster: no kubeconfig that can be used")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "now", "set_to"), [("+20", 30, 50), ("+20%", 0, 20), ("+5", 99, 100)]
+)
+def test_more_than_now_is_reckoned_from_what_is_taken_off(
+    tidegate, fake_cluster, asked, now, set_to
+):
+    """A lever takes the place of the loop's shares: who wants more must not have to add."""
+    fake_cluster.operates = True
+    podz = gate_pages.podz(shedPercent=now)
+    fake_cluster.gate("qwen-gate-1", podz, gate_pages.counting(shed=now))
+
+    code, out, _ = tidegate("shed", "qwen", asked, *SHED[3:], "--dry-run")
+
+    assert code == 0
+    assert f"turn away {set_to} % of the requests" in out
+    assert override(fake_cluster) is None
+
+
+def test_more_than_what_nobody_knows_is_asked_for_in_numbers(tidegate, fake_cluster):
+    fake_cluster.operates = True
+    fake_cluster.refuse[("GET", "/api/v1/namespaces/chat/pods")] = (403, {"message": "no pods"})
+
+    code, _, errors = tidegate("shed", "qwen", "+20", *SHED[3:], "--yes")
+
+    assert code == 1
+    assert "not known, so neither is +20; give a whole percent" in errors
+    assert override(fake_cluster) is None

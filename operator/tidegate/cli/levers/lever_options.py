@@ -9,6 +9,7 @@ import click
 from tidegate.api import text
 from tidegate.api.quantities import parse_duration
 from tidegate.cli.cluster import completing
+from tidegate.core.levers.amount import Amount
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _LONGEST_REASON = 256
@@ -36,24 +37,30 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-class Share(click.ParamType[float]):
-    """A whole percentage from 1 to 100 in plain digits; `%` may follow."""
+class Share(click.ParamType[Amount]):
+    """A whole percentage from 1 to 100 in plain digits; `%` may follow.
+
+    With a `+` before it, it comes on top of what is taken off now.
+    """
 
     name = "percent"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    ) -> Amount:
         """Read it."""
-        digits = str(value).removesuffix("%")
+        if isinstance(value, Amount):
+            return value
+        told = str(value)
+        digits = told.removeprefix("+").removesuffix("%")
         if not _DIGITS.fullmatch(digits) or not 1 <= int(digits) <= 100:
             self.fail(
-                f"{value} must be a whole percent from 1 to 100, such as 50 for one half; "
-                "tidegate open NAME lets go of a lever",
+                f"{value} must be a whole percent from 1 to 100, such as 50 for one half, or +20 "
+                "for 20 points more than now; tidegate open NAME lets go of a lever",
                 param,
                 ctx,
             )
-        return float(digits)
+        return Amount(int(digits), told.startswith("+"))
 
 
 class Named(click.ParamType[str]):
