@@ -29,8 +29,10 @@ def command(
 ) -> None:
     """Turn PERCENT of the requests away, the lowest class first, whatever the loop decides.
 
-    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now: a lever takes
-    the place of both. Streams that run go on. Says first what it will do in numbers, and asks. It lapses by itself.
+    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now, as a lever
+    takes the place of both. Streams that run go on.
+
+    Says first what it will do in numbers, and asks. It lapses by itself.
 
     Example: kubectl tidegate shed qwen3-32b 30 --for 30m --reason INC-1
     """

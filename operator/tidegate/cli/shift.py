@@ -45,8 +45,10 @@ def command(
 ) -> None:
     """Have another deployment serve PERCENT of the requests, whatever the loop decides.
 
-    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now: a lever takes
-    the place of both. Says first how many that are and what room the other has, and asks. It lapses by itself.
+    With a plus, as in +20, PERCENT comes on top of what is turned away or shifted now, as a lever
+    takes the place of both.
+
+    Says first how many that are and what room the other has, and asks. It lapses by itself.
 
     Example: kubectl tidegate shift qwen3-32b 20 --to qwen3-32b-west --for 30m --reason INC-1
     """
