@@ -1,6 +1,10 @@
 """What the webhook tells of itself."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
@@ -27,8 +31,20 @@ class AdmissionMetrics:
             "1 while a review that comes to this replica is answered, else 0.",
             registry=registry,
         )
-        self.certificate_expires = Gauge(
+        self.certificate = CertificateEnd()
+        registry.register(self.certificate)
+
+
+class CertificateEnd(Collector):
+    """When the webhook's certificate ends: told only while there is one."""
+
+    def __init__(self) -> None:
+        self.expires: float | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the family, without a sample where it is not known."""
+        yield GaugeMetricFamily(
             "tidegate_webhook_certificate_expiry_timestamp_seconds",
-            "When the webhook's certificate ends, in Unix time; 0 while there is none.",
-            registry=registry,
+            "When the webhook's certificate ends, in Unix time; absent while there is none.",
+            value=self.expires,
         )
