@@ -39,6 +39,30 @@ def test_each_job_has_a_pod_monitor_at_the_interval_that_the_operator_goes_by():
         assert monitor["metadata"]["labels"]["release"] == "prom"
 
 
+@pytest.mark.parametrize("interval", ["7.5s", "0.5m", "500.5ms", "15s1m", "10s10s"])
+def test_an_interval_that_prometheus_does_not_take_is_refused_with_what_to_write(interval):
+    settings = {"config": {"prometheus": {"scrapeInterval": interval}}}
+    done = template({"monitoring": {"podMonitors": {"enabled": True}}} | settings)
+
+    assert done.returncode != 0
+    assert f"config.prometheus.scrapeInterval is {interval}" in done.stderr
+    assert "such as 7s500ms" in done.stderr
+    assert template(settings).returncode == 0, "the operator itself takes it"
+
+
+@pytest.mark.parametrize("interval", ["7s500ms", "7500ms", "1m30s", "1m"])
+def test_an_interval_in_whole_units_is_taken(interval):
+    documents = render(
+        {
+            "monitoring": {"podMonitors": {"enabled": True}},
+            "config": {"prometheus": {"scrapeInterval": interval}},
+        }
+    )
+    (endpoint,) = one(documents, "PodMonitor", scrape.JOBS[0].name)["spec"]["podMetricsEndpoints"]
+
+    assert endpoint["interval"] == interval
+
+
 def test_a_pod_monitor_and_the_plain_configuration_name_series_alike():
     plain = yaml.safe_load((FILES / "scrape-config.yaml").read_text(encoding="utf-8"))
     documents = monitored(podMonitors={"enabled": True})

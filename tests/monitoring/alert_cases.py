@@ -99,17 +99,71 @@ def condition(kind: str, status: str, reason: str) -> Series:
     return gauge("tidegate_deployment_condition", labels, 1)
 
 
-def pods(ready: str, desired: int = 2) -> Series:
-    """Return the pods of the decode pool; the ready ones as promtool's values."""
+def lever(action: str, values: str) -> Series:
+    """Return when a person's lever lapses, as promtool's values."""
+    own = f'{OPERATOR},{OF},action="{action}"'
+    return {f"tidegate_override_until_timestamp_seconds{{{own}}}": values}
+
+
+def pods(ready: str, desired: str = "2x3000") -> Series:
+    """Return the pods of the decode pool, as promtool's values."""
     own = f'{OPERATOR},{OF},pool="decode"'
-    return gauge("tidegate_pool_desired_pods", own, desired) | {
-        f"tidegate_pool_ready_pods{{{own}}}": ready
+    return {
+        f"tidegate_pool_desired_pods{{{own}}}": desired,
+        f"tidegate_pool_ready_pods{{{own}}}": ready,
     }
+
+
+_OTHER_HALF = "stale _x2 1x2"
+"""Three samples that are there while those of `1x2 stale _x2` are not."""
+
+
+def told(kind: str, status: str, **values: str) -> Series:
+    """Return a condition with its reasons, each as promtool's values."""
+    made = {}
+    for reason, text in values.items():
+        labels = f'{OPERATOR},{OF},type="{kind}",status="{status}",reason="{reason}"'
+        made[f"tidegate_deployment_condition{{{labels}}}"] = text
+    return made
+
+
+def turns(first: str, second: str, minutes: int = 3000) -> dict[str, str]:
+    """Return two reasons that take turns every three minutes."""
+    times = minutes // 6
+    return {first: " ".join(["1x2 stale _x2"] * times), second: " ".join([_OTHER_HALF] * times)}
+
+
+def restarts(values: str, cause: str = "EngineCrashed") -> Series:
+    """Return restarts of the decode pool's engines, as promtool's values."""
+    own = f'{OPERATOR},{OF},pool="decode",revision="r1",cause="{cause}"'
+    return {f"tidegate_engine_restarts_total{{{own}}}": values}
+
+
+def reviews(verdict: str, values: str, **labels: str) -> Series:
+    """Return reviews of LLMDeployments by verdict, as promtool's values."""
+    more = "".join(f',{name}="{text}"' for name, text in labels.items())
+    own = f'{OPERATOR},operation="CREATE",verdict="{verdict}",reason=""{more}'
+    return {f"tidegate_admissions_total{{{own}}}": values}
+
+
+def of_operator(name: str, namespace: str, values: str) -> Series:
+    """Return a series of the operator of a namespace, as promtool's values."""
+    head = name if "{" in name else f"{name}{{"
+    return {f'{head}job="tidegate-operator",namespace="{namespace}",instance="op"}}': values}
 
 
 def engine(name: str, value: str, pool: str = "decode", pod: str = "p1") -> Series:
     """Return a series of an engine."""
     return {f'vllm:{name}{{{ENGINE},pool="{pool}",pod="{pod}"}}': value}
+
+
+def of_engines(*usages: float) -> Series:
+    """Return the KV cache of the engines of one pod."""
+    made = {}
+    for number, usage in enumerate(usages):
+        (series,) = engine("kv_cache_usage_perc", "")
+        made[series.replace('engine="0"', f'engine="{number}"')] = f"{usage}x3000"
+    return made
 
 
 def gate(name: str, value: str, **labels: str) -> Series:
@@ -146,6 +200,44 @@ OPERATOR_CASES = (
             f"tidegate_leading{{{OPERATOR.replace('op-1', 'op-2')}}}": "0x20 1x3000",
         },
         at="22m",
+    ),
+    fires(
+        "OperatorDown",
+        "of two operators one leads no more",
+        of_operator("tidegate_leading", "one", "1x3000")
+        | of_operator("tidegate_leading", "two", "1x15 0x3000"),
+        labels={"namespace": "two"},
+    ),
+    fires(
+        "OperatorDown",
+        "of two operators one is gone",
+        of_operator("tidegate_leading", "one", "1x3000")
+        | of_operator("tidegate_leading", "two", "1x15"),
+        labels={"namespace": "two"},
+    ),
+    fires(
+        "OperatorDown",
+        "the only one is gone for longer than a day",
+        of_operator("tidegate_leading", "one", "1x5"),
+        step="2m",
+        at="30h",
+    ),
+    quiet(
+        "OperatorDown",
+        "two operators lead, and one was moved to another namespace long ago",
+        of_operator("tidegate_leading", "one", "1x3000")
+        | of_operator("tidegate_leading", "two", "1x3000")
+        | of_operator("tidegate_leading", "three", "1x5"),
+        step="2m",
+        at="30h",
+    ),
+    fires(
+        "ReconcileErrors",
+        "a tenth of the passes of one operator of two fails",
+        of_operator('tidegate_reconcile_passes_total{result="error",', "one", "0+10x3000")
+        | of_operator('tidegate_reconcile_passes_total{result="kept",', "one", "0+90x3000")
+        | of_operator('tidegate_reconcile_passes_total{result="kept",', "two", "0+900x3000"),
+        labels={"namespace": "one"},
     ),
     fires(
         "ReconcileErrors",
@@ -193,12 +285,47 @@ OPERATOR_CASES = (
             "tidegate_admissions_total", f'{OPERATOR},operation="CREATE",verdict="refused"', 1
         ),
     ),
+    fires(
+        "WebhookDown",
+        "of two operators one serves no reviews",
+        of_operator("tidegate_webhook_serving", "one", "1x3000")
+        | of_operator("tidegate_webhook_serving", "two", "0x3000"),
+        labels={"namespace": "two"},
+    ),
+    fires(
+        "WebhookDown",
+        "three reviews of four end with an error",
+        reviews("error", "0x20 3x3000") | reviews("allowed", "7x20 8x3000"),
+        at="24m",
+    ),
+    quiet(
+        "WebhookDown",
+        "the only review for long ends with an error",
+        gauge("tidegate_webhook_serving", OPERATOR, 1) | reviews("error", "0x20 1x3000"),
+        at="24m",
+    ),
+    quiet(
+        "WebhookDown",
+        "three reviews of many end with an error",
+        reviews("error", "0x20 3x3000") | reviews("allowed", "0+5x3000"),
+        at="24m",
+    ),
     quiet("WebhookDown", "there is no webhook", gauge("tidegate_leading", OPERATOR, 1)),
     fires(
         "CertificateExpiry",
         "it ends in ten days",
         gauge("tidegate_webhook_certificate_expiry_timestamp_seconds", OPERATOR, 864_000),
         at="2h",
+    ),
+    fires(
+        "CertificateExpiry",
+        "of two operators one has a certificate that ends in ten days",
+        of_operator("tidegate_webhook_certificate_expiry_timestamp_seconds", "one", "864000x3000")
+        | of_operator(
+            "tidegate_webhook_certificate_expiry_timestamp_seconds", "two", "3456000x3000"
+        ),
+        at="2h",
+        labels={"namespace": "one"},
     ),
     quiet(
         "CertificateExpiry",
@@ -296,25 +423,76 @@ POOL_CASES = (
     fires("NoEndpoints", "all pods are gone", pods("2x10 0x3000"), labels={"pool": "decode"}),
     quiet("NoEndpoints", "the first pods still load", pods("0x3000")),
     quiet("NoEndpoints", "one of two is gone", pods("2x10 1x3000")),
-    quiet("NoEndpoints", "it was scaled to zero", pods("2x10 0x3000", desired=0)),
+    fires("NoEndpoints", "all pods are gone all day", pods("2x60 0x3000"), at="20h"),
+    fires(
+        "NoEndpoints",
+        "and the operator was not scraped for half an hour",
+        pods("2x60 0x60 stale _x28 0x3000", "2x120 stale _x28 2x3000"),
+        at="4h",
+    ),
+    fires(
+        "NoEndpoints",
+        "it was scaled up from zero, has served, and is gone",
+        pods("0x40 2x20 0x3000", "0x20 2x3000"),
+        at="70m",
+    ),
+    quiet("NoEndpoints", "it was scaled to zero", pods("2x10 0x3000", "0x3000")),
+    quiet(
+        "NoEndpoints",
+        "it was scaled to zero and up again, and the model loads for an hour",
+        pods("2x30 0x3000", "2x29 0x60 2x3000"),
+        at="150m",
+    ),
+    quiet(
+        "NoEndpoints",
+        "it is there again",
+        pods("2x10 0x30 2x3000"),
+        at="1h",
+    ),
     fires(
         "EngineRestarts",
         "the first two restarts of a cause",
-        {
-            f'tidegate_engine_restarts_total{{{OPERATOR},{OF},pool="decode",revision="r1",'
-            'cause="OutOfMemoryKilled"}': "_x20 1 2x3000"
-        },
+        restarts("_x20 1 2x3000", "OutOfMemoryKilled"),
         labels={"cause": "OutOfMemoryKilled", "pool": "decode"},
     ),
     quiet(
         "EngineRestarts",
         "one restart, and many long ago",
-        {
-            f'tidegate_engine_restarts_total{{{OPERATOR},{OF},pool="decode",revision="r1",'
-            'cause="EngineCrashed"}': "40x20 41x3000"
-        },
+        restarts("40x20 41x3000"),
+    ),
+    fires(
+        "EngineRestarts",
+        "the first two of a cause, of an operator that is known",
+        gauge("tidegate_leading", OPERATOR, 1) | restarts("_x20 1 2x3000"),
+    ),
+    fires(
+        "EngineRestarts",
+        "two, and the operator's process began anew between",
+        gauge("tidegate_leading", OPERATOR, 1) | restarts("40x20 stale _x2 1 2x3000"),
+    ),
+    quiet(
+        "EngineRestarts",
+        "many long ago, and one scrape failed fifteen minutes ago",
+        restarts("5x200 stale 5x3000"),
+        at="217m",
+    ),
+    quiet(
+        "EngineRestarts",
+        "many long ago, and scrapes failed for an hour",
+        restarts("5x120 stale _x60 5x3000"),
+        at="185m",
+    ),
+    quiet(
+        "EngineRestarts",
+        "many before Prometheus began",
+        {f"tidegate_leading{{{OPERATOR}}}": "_x20 1x3000"} | restarts("_x20 5x3000"),
     ),
     fires("BudgetDrift", "fewer tokens", condition("BudgetDrift", "True", "KVSmallerThanPlanned")),
+    fires(
+        "BudgetDrift",
+        "more and fewer tokens by turns",
+        told("BudgetDrift", "True", **turns("KVSmallerThanPlanned", "KVLargerThanPlanned")),
+    ),
     quiet("BudgetDrift", "as planned", condition("BudgetDrift", "False", "AsPlanned")),
     fires("PairIncompatible", "said by Ready", condition("Ready", "False", "PairIncompatible")),
     quiet("PairIncompatible", "still untried", condition("Ready", "False", "PairUntried")),
@@ -337,6 +515,22 @@ POOL_CASES = (
     ),
     quiet(
         "GateLedgerDrift",
+        "one engine of four of a pod is full, and their mean is what is reserved",
+        gate("tokens_reserved", "4200x3000", **ON_A_POD)
+        | gate("tokens_capacity", "10000x3000", **ON_A_POD)
+        | of_engines(0.7, 0.3, 0.3, 0.3)
+        | BUSY,
+    ),
+    fires(
+        "GateLedgerDrift",
+        "all engines of a pod use what no gate has reserved",
+        gate("tokens_reserved", "1000x3000", **ON_A_POD)
+        | gate("tokens_capacity", "10000x3000", **ON_A_POD)
+        | of_engines(0.7, 0.6, 0.6, 0.6)
+        | BUSY,
+    ),
+    quiet(
+        "GateLedgerDrift",
         "a gate reserves for answers to come",
         gate("tokens_reserved", "9000x3000", **ON_A_POD)
         | gate("tokens_capacity", "10000x3000", **ON_A_POD)
@@ -351,7 +545,22 @@ OVERLOAD_CASES = (
         "MetricsStale",
         "Prometheus does not answer",
         condition("MetricsAvailable", "False", "MetricsUnreachable"),
-        labels={"reason": "MetricsUnreachable"},
+    ),
+    fires(
+        "MetricsStale",
+        "for two reasons by turns",
+        told("MetricsAvailable", "False", **turns("MetricsUnreachable", "MetricsStale")),
+    ),
+    fires(
+        "MetricsStale",
+        "every fourth scrape of the operator fails",
+        told("MetricsAvailable", "False", MetricsStale=" ".join(["1x2 stale"] * 100)),
+    ),
+    quiet(
+        "MetricsStale",
+        "it comes and goes",
+        told("MetricsAvailable", "False", MetricsStale=" ".join(["1x2 stale _x2"] * 100))
+        | told("MetricsAvailable", "True", MetricsFresh=" ".join([_OTHER_HALF] * 100)),
     ),
     quiet("MetricsStale", "fresh", condition("MetricsAvailable", "True", "MetricsFresh")),
     quiet(
@@ -360,6 +569,12 @@ OVERLOAD_CASES = (
         condition("MetricsAvailable", "Unknown", "MetricsUnconfigured"),
     ),
     fires("Shedding", "for 40 minutes", gate("shed_percent", "30x3000"), at="40m"),
+    fires(
+        "Shedding",
+        "for 40 minutes, and a scrape failed",
+        gate("shed_percent", "30x25 stale 30x3000"),
+        at="45m",
+    ),
     quiet("Shedding", "for ten minutes", gate("shed_percent", "0x25 30x10 0x3000"), at="40m"),
     fires(
         "ShiftOscillation", "to and fro", gate("shift_percent", _SWINGS), labels={"lever": "shift"}
@@ -379,7 +594,18 @@ OVERLOAD_CASES = (
             172_800,
         ),
         at="90m",
-        labels={"action": "Shed"},
+    ),
+    fires(
+        "OverrideActive",
+        "one lever after the other, and a scrape failed",
+        lever("Shed", "172800x30 stale") | lever("Shift", "_x33 172800x3000"),
+        at="90m",
+    ),
+    quiet(
+        "OverrideActive",
+        "one was set for half an hour, taken away, and set again",
+        lever("Shed", "172800x30 stale _x4 172800x3000") | condition("Ready", "True", "Ready"),
+        at="80m",
     ),
     quiet(
         "OverrideActive",
@@ -507,6 +733,8 @@ OBJECTIVE_CASES = (
     fires("TPOTHigh", "p95 is twice the objective", tokens(0.1) | objective("tpot", 0.05)),
     quiet("TPOTHigh", "p95 is below it", tokens(0.05) | objective("tpot", 0.2)),
     fires("SurvivalLow", "5 % are lost", GOOD | _LOST),
+    fires("SurvivalLow", "none ends well", _LOST),
+    quiet("SurvivalLow", "two are lost, and no more came", requests(0.1, outcome="unreachable")),
     quiet(
         "SurvivalLow",
         "refusals and clients that leave are no losses",
@@ -525,6 +753,25 @@ ROLLOUT_CASES = (
         at="5m",
     ),
     fires("CanaryStuck", "all day", condition("Promoted", "False", "CanaryRunning"), at="7h"),
+    fires(
+        "CanaryStuck",
+        "running and inconclusive by turns",
+        told("Promoted", "False", **turns("CanaryRunning", "CanaryInconclusive")),
+        at="7h",
+    ),
+    fires(
+        "CanaryStuck",
+        "all day, and some scrapes failed",
+        told("Promoted", "False", CanaryRunning="1x100 stale 1x100 stale _x2 1x3000"),
+        at="7h",
+    ),
+    quiet(
+        "CanaryStuck",
+        "one after the other",
+        told("Promoted", "False", CanaryRunning="1x200 stale _x4 1x3000")
+        | told("Promoted", "True", Promoted="_x201 1x3 stale"),
+        at="7h",
+    ),
     quiet("CanaryStuck", "for an hour", condition("Promoted", "False", "CanaryRunning"), at="1h"),
     quiet(
         "CanaryStuck",
@@ -535,4 +782,20 @@ ROLLOUT_CASES = (
     quiet("CanaryStuck", "it is over", condition("Promoted", "True", "Promoted"), at="7h"),
 )
 
+WHERE_A_TENTH_MAY_FAIL = (
+    fires(
+        "AvailabilityBurn",
+        "all fail",
+        requests(100, outcome="engine-failed"),
+        at="70m",
+        labels={"burn": "14.4x"} | _CRITICAL,
+    ),
+    quiet(
+        "AvailabilityBurn",
+        "half fail",
+        requests(50, outcome="finished") | requests(50, outcome="engine-failed"),
+        at="70m",
+        labels={"burn": "14.4x"} | _CRITICAL,
+    ),
+)
 CASES = (*OPERATOR_CASES, *POOL_CASES, *OVERLOAD_CASES, *OBJECTIVE_CASES, *ROLLOUT_CASES)

@@ -53,10 +53,20 @@ def rules_of(alert: str) -> dict:
     return {"groups": [{"name": alert, "rules": [rule for rule in every if rule in kept]}]}
 
 
-def failures(folder: Path, alert: str, tests: dict) -> str:
-    """Run a test of an alert as promtool has it; return what failed, empty where nothing did."""
+def failures(folder: Path, alert: str, tests: dict, recorded: dict[str, str] | None = None) -> str:
+    """Run a test of an alert as promtool has it; return what failed, empty where nothing did.
+
+    Args:
+        folder: Where the files are made.
+        alert: Its name.
+        tests: What promtool is to try.
+        recorded: Other expressions for recordings, by their name.
+    """
     rules, file = folder / "rules.yaml", folder / "test.yaml"
-    rules.write_text(yaml.safe_dump(rules_of(alert)), encoding="utf-8")
+    tried = rules_of(alert)
+    for rule in tried["groups"][0]["rules"]:
+        rule["expr"] = (recorded or {}).get(rule.get("record"), rule["expr"])
+    rules.write_text(yaml.safe_dump(tried), encoding="utf-8")
     file.write_text(yaml.safe_dump({"rule_files": [str(rules)]} | tests), encoding="utf-8")
     done = run("test", "rules", file)
     return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -3,13 +3,20 @@
 import pytest
 import yaml
 from tests.monitoring import promtool
-from tests.monitoring.alert_cases import CASES
+from tests.monitoring.alert_cases import CASES, WHERE_A_TENTH_MAY_FAIL, condition, lever
 
-from tidegate.core.monitoring import rules
+from tidegate.core.monitoring import objectives, promql, rules
+
+SAID = (
+    ("MetricsStale", condition("MetricsAvailable", "False", "NoData"), "9m", " for NoData"),
+    ("BudgetDrift", condition("BudgetDrift", "True", "KVSmall"), "20m", " for KVSmall"),
+    ("OverrideActive", lever("Shed", "172800x3000"), "90m", " (Shed)"),
+    ("OverrideActive", lever("Shed", "172800x88 stale"), "89m", ""),
+)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_alert(case, tmp_path):
+def failed(case, folder, recorded=None):
+    """What promtool finds wrong with a case."""
     wanted = {"alertname": case.alert, "alertstate": "firing"} | case.labels
     matchers = ",".join(f'{name}="{value}"' for name, value in wanted.items())
     expected = [{"labels": "{}", "value": 1}] if case.fires else []
@@ -25,11 +32,44 @@ def test_alert(case, tmp_path):
         ],
     }
 
-    failed = promtool.failures(
-        tmp_path, case.alert, {"evaluation_interval": case.step, "tests": [test]}
-    )
+    tests = {"evaluation_interval": case.step, "tests": [test]}
+    return promtool.failures(folder, case.alert, tests, recorded)
 
-    assert not failed, failed
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_alert(case, tmp_path):
+    wrong = failed(case, tmp_path)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("case", WHERE_A_TENTH_MAY_FAIL, ids=lambda case: case.what)
+def test_no_objective_is_so_low_that_nobody_is_woken(case, tmp_path):
+    budget = {objectives.AVAILABILITY_BUDGET: objectives.availability_budget(90)}
+
+    wrong = failed(case, tmp_path, budget)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(("alert", "series", "at", "said"), SAID, ids=lambda text: str(text)[:20])
+def test_what_an_alert_has_not_in_its_labels_is_in_its_text(alert, series, at, said, tmp_path):
+    (rule,) = [rule for rule in rules.alerts() if rule.name == alert]
+    head, rest = rule.description.partition("{{ with")[0], rule.description.partition("end }}")[2]
+    expected = {
+        "exp_labels": {"namespace": "chat", "llmdeployment": "qwen", "severity": rule.severity},
+        "exp_annotations": {
+            "summary": rule.summary.replace(promql.NAME, "chat/qwen"),
+            "description": f"{head}{said}{rest}",
+            "runbook": f"kubectl tidegate runbook {alert}",
+        },
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": key, "values": text} for key, text in series.items()],
+        "alert_rule_test": [{"eval_time": at, "alertname": alert, "exp_alerts": [expected]}],
+    }
+
+    wrong = promtool.failures(tmp_path, alert, {"evaluation_interval": "1m", "tests": [test]})
+    assert not wrong, wrong
 
 
 def test_each_alert_is_seen_firing_and_not_firing():

@@ -165,8 +165,8 @@ def _levers() -> Panel:
 def _leaders() -> Panel:
     return Panel(
         "Operators that lead",
-        "One; none means that nothing is repaired.",
-        (Query(f"sum({operators('tidegate_leading')})", "leaders"),),
+        "One in each namespace of an operator; none means that nothing is repaired.",
+        (Query(f"sum by (namespace) ({operators('tidegate_leading')})", "{{namespace}}"),),
         is_number=True,
     )
 

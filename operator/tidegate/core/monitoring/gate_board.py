@@ -106,7 +106,7 @@ def _tokens() -> Panel:
 def _against_engine() -> Panel:
     reserved = f"sum by (pod) ({of_gates('tidegate_gate_tokens_reserved')})"
     capacity = f"sum by (pod) ({of_gates('tidegate_gate_tokens_capacity')})"
-    usage = f"max by (pod) ({engine('vllm:kv_cache_usage_perc', matchers=ONE)})"
+    usage = f"avg by (pod) ({engine('vllm:kv_cache_usage_perc', matchers=ONE)})"
     seen = f"avg by (pod) ({of_gates('tidegate_gate_kv_usage')})"
     return Panel(
         "Ledger against the engine",

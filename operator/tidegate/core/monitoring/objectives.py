@@ -18,6 +18,8 @@ TTFT_BUDGET = 0.05
 AVAILABILITY_PERCENT = 99.9
 AVAILABILITY_BUDGET = "tidegate:availability_budget:ratio"
 """The recording of the share of the requests that may fail."""
+MOST_FAILING = 0.9
+"""So many failing is too fast at any speed: 14.4 times a large budget would be more than all."""
 TOP_CLASS_BUDGET = 0.001
 TOP_CLASS = "9"
 LEAST_REQUESTS = 20
@@ -154,7 +156,7 @@ def _ttft_burn(burn: Burn) -> Alert:
 
 
 def _availability_burn(burn: Burn) -> Alert:
-    bound = f"on () group_left () ({burn.times:g} * {AVAILABILITY_BUDGET})"
+    bound = f"on () group_left () clamp_max({burn.times:g} * {AVAILABILITY_BUDGET}, {MOST_FAILING})"
     failures = _failed(burn.long, "increase")
     ratios = " and ".join(
         f"tidegate:unavailability:ratio_{window} > {bound}" for window in (burn.long, burn.short)
@@ -169,8 +171,8 @@ def _availability_burn(burn: Burn) -> Alert:
         description=(
             f"{{{{ $value | humanizePercentage }}}} of the requests of the last {burn.long} "
             f"failed, and as many of the last {burn.short}: the budget that the objective leaves "
-            f"is spent {burn.times:g} times too fast. Requests that were turned away to protect "
-            "others do not count."
+            f"is spent {burn.times:g} times too fast, or nearly all fail. Requests that were "
+            "turned away to protect others do not count."
         ),
         burn=burn.label,
     )

@@ -1,6 +1,15 @@
 """Alerts on what protects: data, shares that last or swing, levers, configurations."""
 
-from tidegate.core.monitoring.promql import DEPLOYMENT, NAME, gates, most, operators
+from tidegate.core.monitoring.promql import (
+    DEPLOYMENT,
+    NAME,
+    by_reason,
+    condition,
+    gates,
+    held,
+    label_now,
+    operators,
+)
 from tidegate.core.monitoring.rule import Alert, Group
 
 TURNS = 3
@@ -17,16 +26,16 @@ def group() -> Group:
 
 
 def _metrics() -> Alert:
-    told = operators("tidegate_deployment_condition", 'type="MetricsAvailable", status="False"')
+    unavailable = 'type="MetricsAvailable", status="False"'
     return Alert(
         name="MetricsStale",
-        promql=f"{most(f'{DEPLOYMENT}, reason', told)} == 1",
+        promql=condition(unavailable),
         severity="warning",
         for_seconds=5 * _MINUTE,
         keep_seconds=2 * _MINUTE,
         summary=f"{NAME}: the overload loop has no data",
         description=(
-            "Condition MetricsAvailable is False for {{ $labels.reason }}. The last shares hold "
+            f"Condition MetricsAvailable is False{by_reason(unavailable)}. The last shares hold "
             "for spec.overload.holdFor; then the gates' own token budget alone protects."
         ),
     )
@@ -35,7 +44,7 @@ def _metrics() -> Alert:
 def _shedding() -> Alert:
     return Alert(
         name="Shedding",
-        promql='tidegate:share:percent{lever="shed"} > 0',
+        promql='last_over_time(tidegate:share:percent{lever="shed"}[5m]) > 0',
         severity="warning",
         for_seconds=30 * _MINUTE,
         keep_seconds=5 * _MINUTE,
@@ -67,14 +76,14 @@ def _override() -> Alert:
     until = operators("tidegate_override_until_timestamp_seconds")
     return Alert(
         name="OverrideActive",
-        promql=f"{most(f'{DEPLOYMENT}, action', until)} > time()",
+        promql=f"{held(until)} > time()",
         severity="warning",
         for_seconds=_HOUR,
         keep_seconds=0,
         summary=f"{NAME}: a lever is set for over an hour",
         description=(
-            "spec.overload.override ({{ $labels.action }}) holds instead of the loop for over an "
-            "hour; who set it, why and until when is in the resource."
+            f"spec.overload.override{label_now(until, 'action', ' ({})')} holds instead of the "
+            "loop for over an hour; who set it, why and until when is in the resource."
         ),
     )
 

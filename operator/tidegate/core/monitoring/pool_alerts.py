@@ -1,10 +1,11 @@
 """Alerts on pools of engines: memory, queues, caches, restarts, and pools that are gone."""
 
 from tidegate.core.monitoring.promql import (
-    DEPLOYMENT,
     NAME,
     POD,
     POOL,
+    by_reason,
+    condition,
     engine,
     gates,
     most,
@@ -12,6 +13,7 @@ from tidegate.core.monitoring.promql import (
     total,
 )
 from tidegate.core.monitoring.rule import Alert, Group
+from tidegate.core.monitoring.signals import SERVED
 
 KV_USAGE = 0.95
 """Above what the loop sheds at by default (0.9): the levers did not help, or there are none."""
@@ -107,30 +109,32 @@ def _prefix_hits() -> Alert:
 
 
 def _no_endpoints() -> Alert:
-    ready, desired = most(POOL, _pods("ready")), most(POOL, _pods("desired"))
-    was_there = f"max by ({POOL}) (max_over_time({_pods('ready')}[6h])) > 0"
+    ready = most(POOL, operators("tidegate_pool_ready_pods"))
     return Alert(
         name="NoEndpoints",
-        promql=f"{ready} == 0 and {desired} > 0 and {was_there}",
+        promql=f"{ready} == 0 and {SERVED} == 1",
         severity="critical",
         for_seconds=2 * _MINUTE,
         keep_seconds=2 * _MINUTE,
         summary=f"{NAME}: pool {{{{ $labels.pool }}}} has no ready pod",
         description=(
-            "Pool {{ $labels.pool }} had ready pods within six hours and has none now: requests "
-            "are refused with 503, or, without a prefill pool, served slower."
+            "Pool {{ $labels.pool }} had ready pods and has none now, though some are asked for: "
+            "requests are refused with 503, or, without a prefill pool, served slower."
         ),
     )
 
 
 def _restarts() -> Alert:
     by = f"{POOL}, cause"
-    count = operators("tidegate_engine_restarts_total")
-    now, before = total(by, count), total(by, f"{count} offset 15m")
+    count, process = operators("tidegate_engine_restarts_total"), operators("tidegate_leading")
+    # not increase(): the first restart of a cause makes the series, from nothing to 1; a count
+    # below the one before began anew
+    before = f"last_over_time({count}[1d] offset 15m) <= {count} or {count} * 0"
+    unknown = f"{process} unless last_over_time({process}[1d] offset 15m)"
+    new = f"{count} - ({before}) unless on (instance) ({unknown})"
     return Alert(
         name="EngineRestarts",
-        # not increase(): the first restart of a cause makes the series, from nothing to 1
-        promql=f"{now} - ({before} or {now} * 0) >= 2",
+        promql=f"{total(by, new)} >= 2",
         severity="warning",
         for_seconds=0,
         keep_seconds=10 * _MINUTE,
@@ -143,15 +147,16 @@ def _restarts() -> Alert:
 
 
 def _budget_drift() -> Alert:
+    drifts = 'type="BudgetDrift", status="True"'
     return Alert(
         name="BudgetDrift",
-        promql=_condition('type="BudgetDrift", status="True"'),
+        promql=condition(drifts),
         severity="warning",
         for_seconds=10 * _MINUTE,
         keep_seconds=0,
         summary=f"{NAME}: engines have another KV cache than was planned",
         description=(
-            "Condition BudgetDrift is True for {{ $labels.reason }}: a term of the memory budget "
+            f"Condition BudgetDrift is True{by_reason(drifts)}: a term of the memory budget "
             "is off. Gates go by what was measured; the next rollout takes it into the plan."
         ),
     )
@@ -160,7 +165,7 @@ def _budget_drift() -> Alert:
 def _pair() -> Alert:
     return Alert(
         name="PairIncompatible",
-        promql=_condition('reason="PairIncompatible"'),
+        promql=condition('reason="PairIncompatible"'),
         severity="critical",
         for_seconds=2 * _MINUTE,
         keep_seconds=2 * _MINUTE,
@@ -177,7 +182,7 @@ def _ledger() -> Alert:
     reserved = total(POD, gates("tidegate_gate_tokens_reserved"))
     capacity = total(POD, gates("tidegate_gate_tokens_capacity"))
     ledger = f"{reserved} / ({capacity} > 0)"
-    usage = most(POD, engine("vllm:kv_cache_usage_perc"))
+    usage = f"avg by ({POD}) ({engine('vllm:kv_cache_usage_perc')})"  # of all engines of a pod
     running = total(POD, engine("vllm:num_requests_running"))
     waiting = total(POD, engine("vllm:num_requests_waiting"))
     past = f"{usage} - {ledger} > {LEDGER_DRIFT}"
@@ -195,12 +200,3 @@ def _ledger() -> Alert:
             "the gates, or tokens were never given back."
         ),
     )
-
-
-def _pods(which: str) -> str:
-    return operators(f"tidegate_pool_{which}_pods")
-
-
-def _condition(matchers: str) -> str:
-    told = operators("tidegate_deployment_condition", matchers)
-    return f"{most(f'{DEPLOYMENT}, reason', told)} == 1"

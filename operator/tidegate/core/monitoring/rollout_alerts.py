@@ -1,6 +1,6 @@
 """Alerts on rollouts: one that was taken back, one without a verdict, one that takes very long."""
 
-from tidegate.core.monitoring.promql import DEPLOYMENT, NAME, most, operators
+from tidegate.core.monitoring.promql import NAME, condition
 from tidegate.core.monitoring.rule import Alert, Group
 
 STUCK_SECONDS = 6 * 3600
@@ -48,19 +48,17 @@ def _inconclusive() -> Alert:
 def _stuck() -> Alert:
     return Alert(
         name="CanaryStuck",
-        promql=_promoted("CanaryRunning|Promoting"),
+        promql=_promoted("CanaryRunning|CanaryInconclusive|Promoting"),
         severity="warning",
         for_seconds=STUCK_SECONDS,
         keep_seconds=0,
         summary=f"{NAME}: a rollout has not ended for six hours",
         description=(
-            "Neither promoted nor taken back. Long steps are one cause, pods that find no room "
-            "another."
+            "Neither promoted nor taken back. Long steps are one cause, pods that find no room or "
+            "steps without a verdict others."
         ),
     )
 
 
 def _promoted(reasons: str) -> str:
-    matchers = f'type="Promoted",status="False",reason=~"{reasons}"'
-    told = operators("tidegate_deployment_condition", matchers)
-    return f"{most(f'{DEPLOYMENT}, reason', told)} == 1"
+    return condition(f'type="Promoted",status="False",reason=~"{reasons}"')

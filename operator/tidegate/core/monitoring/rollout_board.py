@@ -77,7 +77,7 @@ def _survival() -> Panel:
     return Panel(
         "Survival, by revision",
         "Share of the admitted requests that ended well.",
-        (Query(f"{good} / {ended}", _REVISION),),
+        (Query(f"({good} or {ended} * 0) / ({ended} > 0)", _REVISION),),
         "percentunit",
         top=1.0,
     )

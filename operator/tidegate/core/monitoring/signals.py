@@ -4,7 +4,16 @@ What the overload loop itself asks is in `core/overload/queries.py`: it must kno
 is, which no recording tells.
 """
 
-from tidegate.core.monitoring.promql import DEPLOYMENT, POD, POOL, engine, gates, most, total
+from tidegate.core.monitoring.promql import (
+    DEPLOYMENT,
+    POD,
+    POOL,
+    engine,
+    gates,
+    most,
+    operators,
+    total,
+)
 from tidegate.core.monitoring.rule import Group, Recording
 
 LEVERS = ("shed", "shift")
@@ -12,12 +21,14 @@ LOST = "engine-failed|engine-full|unreachable|deadline"
 ENDED = "tidegate_gate_ended_total"
 """What is counted where the first failures count: its series are there before there are any."""
 QUANTILES = {"p50": 0.5, "p95": 0.95}
+SERVED = "tidegate:pool_served:bool"
+"""The recording of whether a pool has had a ready pod since pods were last asked for: 1 or 0."""
 
 
 def groups() -> tuple[Group, ...]:
     """Return the recordings, those that others build on first."""
     return (
-        Group("tidegate.pools", (*_memory(), *_work(), *_prefixes())),
+        Group("tidegate.pools", (*_memory(), *_work(), *_prefixes(), _served())),
         Group("tidegate.deployments", (*_requests(), *_latencies(), *_shares())),
     )
 
@@ -25,7 +36,8 @@ def groups() -> tuple[Group, ...]:
 def survival(window: str) -> str:
     """Return the share of the admitted requests that ended well."""
     ended = _ended(f"finished|{LOST}", window)
-    return f"{_ended('finished', window)} / {ended}"
+    well = f"{_ended('finished', window)} or {ended} * 0"  # a gate of which none has tells no such
+    return f"({well}) / ({ended} > 0)"
 
 
 def losses(window: str) -> str:
@@ -72,6 +84,19 @@ def _prefixes() -> tuple[Recording, ...]:
         ratio = f"{_rate(POOL, hits, window)} / ({_rate(POOL, queries, window)} > 0)"
         recorded.append(Recording(f"tidegate:prefix_cache_hit:ratio_rate{window}", ratio))
     return tuple(recorded)
+
+
+def _served() -> Recording:
+    """Remember by the recording's own last value, however long ago the pod was ready.
+
+    An hour without a value, as while no operator is scraped, forgets.
+    """
+    ready = most(POOL, operators("tidegate_pool_ready_pods"))
+    desired = most(POOL, operators("tidegate_pool_desired_pods"))
+    before = most(POOL, f"last_over_time({SERVED}[1h])")
+    return Recording(
+        SERVED, f"{desired} == 0 or sgn({ready}) > 0 or {before} and {desired} or {desired} * 0"
+    )
 
 
 def _requests() -> tuple[Recording, ...]:

@@ -1,6 +1,10 @@
 """What the webhook tells of itself."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tidegate.shell.admission.verdict import ERROR
 from tidegate.shell.admission.wire import REVIEWED
@@ -20,10 +24,7 @@ class AdmissionMetrics:
             ["operation", "verdict", "reason"],
             registry=registry,
         )
-        for operation in (
-            *REVIEWED,
-            OTHER,
-        ):  # at 0 from the start: the alert is on the growth of these
+        for operation in (*REVIEWED, OTHER):  # at 0: the alert is on the growth of these
             self.admissions.labels(operation, ERROR, "")
         self.seconds = Histogram(
             "tidegate_admission_seconds",
@@ -37,8 +38,20 @@ class AdmissionMetrics:
             "1 while a review that comes to this replica is answered, else 0.",
             registry=registry,
         )
-        self.certificate_expires = Gauge(
+        self.certificate = CertificateEnd()
+        registry.register(self.certificate)
+
+
+class CertificateEnd(Collector):
+    """When the webhook's certificate ends: told only while there is one."""
+
+    def __init__(self) -> None:
+        self.expires: float | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the family, without a sample where it is not known."""
+        yield GaugeMetricFamily(
             "tidegate_webhook_certificate_expiry_timestamp_seconds",
-            "When the webhook's certificate ends, in Unix time; 0 while there is none.",
-            registry=registry,
+            "When the webhook's certificate ends, in Unix time; absent while there is none.",
+            value=self.expires,
         )

@@ -84,7 +84,7 @@ class Webhook:
         if trouble and trouble != self._trouble:
             _LOG.warning("the webhook's certificate: %s", trouble)
         self._trouble = trouble
-        self._metrics.certificate_expires.set(self._keeper.expires or 0)
+        self._metrics.certificate.expires = self._keeper.expires
 
 
 def make(

@@ -127,7 +127,8 @@ class PodMonitors(Wire):
 
     enabled: bool = False
     """Have the Prometheus operator scrape engines, gates and the operator, at the interval
-    config.prometheus.scrapeInterval. Its definitions must be there."""
+    config.prometheus.scrapeInterval, which is then in whole units (7s500ms, not 7.5s). Its
+    definitions must be there."""
     labels: Annotations = {}
     """Labels that your Prometheus selects PodMonitors by, such as `release: prometheus`."""
 
