@@ -190,14 +190,14 @@ def test_first_tokens_that_meet_an_objective_of_half_a_minute_page_nobody(tmp_pa
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_one_review_without_a_verdict_is_seen_by_a_webhook_that_had_none(operation, tmp_path):
+def test_the_first_reviews_without_a_verdict_of_a_webhook_are_seen(operation, tmp_path):
     registry = CollectorRegistry()
     metrics = AdmissionMetrics(registry)
     metrics.serving.set(1)
     before = shown(registry, "tidegate_", OPERATOR)
     request = wire.read(json.dumps(review(operation=operation, oldObject=review())).encode())
     answer = verdict.failed(request, "a fault")
-    metrics.admissions.labels(operation, answer.verdict, answer.reason).inc()
+    metrics.admissions.labels(operation, answer.verdict, answer.reason).inc(4)
     after = shown(registry, "tidegate_", OPERATOR)
 
     failed = wrong("WebhookDown", scraped(before, after), tmp_path)
