@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from tidegate.cli.cluster import canary_table, status_read, status_sum
+from tidegate.cli.cluster import canary_table, status_read, status_sum, untold
 from tidegate.cli.cluster.access import Access, access_options
 from tidegate.cli.cluster.status_read import Found
 from tidegate.cli.cluster.status_sum import PodTotal
+from tidegate.cli.cluster.untold import UntoldPod
 from tidegate.cli.inputs import documents
 from tidegate.cli.levers.lever_options import form_option, name_argument
 from tidegate.cli.planning import tables
@@ -22,6 +23,7 @@ _COLUMNS = (
     ("RESERVED", True),
     ("CAPACITY", True),
     ("USED", True),
+    ("KV", True),
     ("REQUESTS", True),
     ("PREFILL BACKLOG", True),
     ("LAST SCRAPE", True),
@@ -38,6 +40,9 @@ def command(
 ) -> None:
     """Show each pod's KV tokens, reserved and in all, the queue, and the last scrape.
 
+    KV is how full the cache is by the pod's own metrics, a dash where it did not tell of late.
+    Pods that no gate tells of are shown as the API server knows them.
+
     While a revision is tried also its step, its clock, and what the last look at it measured,
     beside the stable revision.
 
@@ -48,7 +53,7 @@ def command(
     found = status_read.ask(Access(namespace, context, kubeconfig), name)
     answer = document(found)
     if form == "table":
-        _print(answer, status_sum.pods(found.gates))
+        _print(answer, status_sum.pods(found.gates), found.untold)
         if found.canary is not None:
             canary_table.show(found.canary, time.time())
     else:
@@ -68,6 +73,7 @@ def document(found: Found) -> dict[str, Any]:
         "namespace": metadata["namespace"],
         "ready": ready.get("status", "Unknown"),
         "reason": ready.get("reason", ""),
+        "message": ready.get("message", ""),
         "address": status.get("address"),
         "queued": status_sum.queued(found.gates),
         "shedPercent": status_sum.largest_share(found.gates, "shedPercent"),
@@ -80,10 +86,13 @@ def document(found: Found) -> dict[str, Any]:
             for gate in found.gates
         ],
         "pods": [total.document() for total in status_sum.pods(found.gates)],
+        "podsNoGateTellsOf": [pod.document() for pod in found.untold],
     }
 
 
-def _print(answer: dict[str, Any], pods: Sequence[PodTotal]) -> None:
+def _print(
+    answer: dict[str, Any], pods: Sequence[PodTotal], untold_pods: Sequence[UntoldPod]
+) -> None:
     gates = answer["gates"]
     answering = sum(gate["answers"] for gate in gates)
     title = (
@@ -94,7 +103,9 @@ def _print(answer: dict[str, Any], pods: Sequence[PodTotal]) -> None:
     for share in ("shed", "shift"):
         if answer[f"{share}Percent"]:
             title += f", {share} {answer[f'{share}Percent']:g} %"
-    tables.print_table(title, _COLUMNS, [_row(total) for total in pods])
+    rows = [_row(total) for total in pods]
+    tables.print_table(title, _COLUMNS, rows + [_untold_row(pod) for pod in untold_pods])
+    tables.print_sentences(untold.why(answer))
     tables.print_sentences(_overload(answer["overload"] or {}))
     tables.print_sentences(_rollout(answer["rollout"] or {}))
     for gate in gates:
@@ -145,8 +156,14 @@ def _row(total: PodTotal) -> tuple[str, ...]:
         f"{total.reserved_tokens:,}",
         f"{total.capacity_tokens:,}",
         "-" if used is None else f"{used:.0%}",
+        "-" if total.kv_usage is None else f"{total.kv_usage:.0%}",
         str(total.requests),
         f"{total.prefill_backlog_tokens:,}",
         "never" if age is None else f"{age:.1f} s ago",
         ", ".join(sorted(total.states)) or "serves",
     )
+
+
+def _untold_row(pod: UntoldPod) -> tuple[str, ...]:
+    numbers = ("-",) * (len(_COLUMNS) - 4)
+    return (pod.name, pod.pool, pod.revision, *numbers, pod.state)

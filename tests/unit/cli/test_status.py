@@ -1,6 +1,10 @@
 """What several gates say of one pod is put together, beside what the loop holds."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
+
+from tests.unit.cli import gate_pages
 
 from tidegate.cli import status
 from tidegate.cli.cluster import status_sum
@@ -64,6 +68,91 @@ def test_the_share_shown_is_the_largest_that_a_gate_applies():
     answers = [gate(shedPercent=0), gate(shedPercent=12.5)]
     assert status_sum.largest_share(answers, "shedPercent") == 12.5
     assert status_sum.largest_share([], "shedPercent") == 0
+
+
+def test_the_engines_own_kv_usage_is_a_mean_of_the_gates_and_never_a_sum():
+    def usage(*told):
+        [total] = status_sum.pods([gate(pod(kvUsage=each)) for each in told])
+        return total.kv_usage
+
+    assert usage(0.6, 0.8) == 0.7
+    assert usage(None, 0.5) == 0.5
+    assert usage(None, None) is None
+
+
+def test_kv_usage_stands_beside_what_is_reserved_and_a_dash_for_none(fake_cluster, tidegate):
+    pods = (pod("qwen-a", kvUsage=0.81), pod("qwen-b"))
+    fake_cluster.gate("qwen-gate-1", gate_pages.podz(*pods), gate_pages.counting())
+    code, out, _ = tidegate("status", "qwen")
+    header, first, second = [line.split() for line in out.splitlines()[-3:]]
+
+    assert code == 0
+    assert header[5:7] == ["USED", "KV"]
+    assert (first[5:7], second[5:7]) == (["25%", "81%"], ["25%", "-"])
+
+
+STARTING = "unified: 0 of 2 pods are ready."
+
+
+def after_a_drain(fake_cluster, minutes=4):
+    """Have a deployment whose only gate knows of no pod, and an engine's pod that starts."""
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "PodsStarting", "message": STARTING}
+    ]
+    fake_cluster.deployment(status={"observedGeneration": 1, "conditions": conditions})
+    nothing = {**gate_pages.podz(), "pods": []}
+    fake_cluster.gate("qwen-gate-1", nothing, gate_pages.counting())
+    labels = {
+        "tidegate.io/deployment": "qwen",
+        "tidegate.io/pool": "unified",
+        "tidegate.io/revision": "aaaa",
+    }
+    made = fake_cluster.pod("qwen-unified-a-2", labels)
+    created = datetime.now(UTC) - timedelta(minutes=minutes, seconds=2)
+    made["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return made
+
+
+def test_after_a_drain_the_pod_that_starts_is_shown_and_why_it_is_not_ready(fake_cluster, tidegate):
+    after_a_drain(fake_cluster)
+    code, out, errors = tidegate("status", "qwen")
+
+    assert (code, errors) == (0, "")
+    [row] = [line for line in out.splitlines() if line.startswith("qwen-unified-a-2")]
+    assert row.split()[1:4] == ["unified", "aaaa", "-"]
+    assert re.search(r"not ready, 4m( \d+s)? old$", row)
+    assert f"not ready: {STARTING}" in out
+
+
+def test_a_pod_that_cannot_start_is_shown_with_its_cause(fake_cluster, tidegate):
+    made = after_a_drain(fake_cluster)
+    waiting = {"reason": "ImagePullBackOff", "message": "no such tag"}
+    states = [{"name": "engine", "ready": False, "state": {"waiting": waiting}}]
+    made["status"] = {"phase": "Pending", "containerStatuses": states}
+    out = tidegate("status", "qwen")[1]
+
+    assert "old: ImagePullFailed" in out
+    assert "pod qwen-unified-a-2: the image" in out
+    [told] = json.loads(tidegate("status", "qwen", "-o", "json")[1])["podsNoGateTellsOf"]
+    assert (told["name"], told["reason"]) == ("qwen-unified-a-2", "ImagePullFailed")
+
+
+def test_pods_are_there_though_no_gate_answers(fake_cluster, tidegate):
+    made = after_a_drain(fake_cluster)
+    made["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    fake_cluster.refuse[("GET", "/api/v1/namespaces/chat/pods/qwen-gate-1:")] = (503, "away")
+    code, out, _ = tidegate("status", "qwen")
+
+    assert code == 1
+    assert "ready, no gate tells of it" in out
+
+
+def test_a_pod_that_a_gate_tells_of_is_shown_once(fake_cluster, tidegate):
+    after_a_drain(fake_cluster)
+    told = gate_pages.podz(pod("qwen-unified-a-2"))
+    fake_cluster.gate("qwen-gate-1", told, gate_pages.counting())
+
+    assert tidegate("status", "qwen")[1].count("qwen-unified-a-2") == 1
 
 
 def test_a_resource_that_has_no_status_yet_is_shown_as_unknown():

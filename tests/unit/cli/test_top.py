@@ -1,6 +1,7 @@
 """`tidegate top` as its user sees it: in a real terminal, and in a pipe."""
 
 import json
+import re
 import signal
 
 import pytest
@@ -130,7 +131,7 @@ def test_a_deployment_that_is_not_there_is_told_before_the_screen_is_taken(termi
     assert "there is no LLMDeployment missing in namespace chat" in top.written
 
 
-def test_in_a_pipe_it_is_one_plain_table(tidegate, fake_cluster):
+def test_in_a_pipe_it_is_plain_tables_and_lines(tidegate, fake_cluster):
     code, out, errors = tidegate("top", "qwen")
 
     assert (code, errors) == (0, "")
@@ -140,7 +141,53 @@ def test_in_a_pipe_it_is_one_plain_table(tidegate, fake_cluster):
         "qwen",
         "POD",
         "qwen-unified-a-1",
+        "state",
+        "per",
+        "refused",
+        "TTFT",
+        "TPOT",
+        "queue",
     ]
+
+
+def test_once_tells_what_the_runbooks_send_people_there_for(tidegate, fake_cluster):
+    """Who is refused and why, who waits, and the lever: who set it, until when, and why."""
+    lever = {
+        "action": "Shed",
+        "percent": 30,
+        "until": "2999-01-01T00:00:00Z",
+        "reason": "INC-1",
+        "setBy": "robin",
+    }
+    overload = {"state": "Override", "message": "30 % are shed", "override": lever}
+    fake_cluster.deployment(status={"observedGeneration": 1, "overload": overload})
+    out = tidegate("top", "qwen", "--once")[1]
+
+    assert re.search(r"^refused  queue-full \d", out, re.MULTILINE)
+    assert re.search(r"^queue  class 2: 3$", out, re.MULTILINE)
+    assert "lever: Shed 30 % until 2999-01-01T00:00:00Z by robin (INC-1)" in out
+
+
+def test_pods_that_no_gate_tells_of_are_there_with_why(tidegate, fake_cluster, terminal):
+    message = "unified: 0 of 2 pods are ready."
+    conditions = [{"type": "Ready", "status": "False", "reason": "Starting", "message": message}]
+    fake_cluster.deployment(status={"observedGeneration": 1, "conditions": conditions})
+    labels = {"tidegate.io/deployment": "qwen", "tidegate.io/pool": "unified"}
+    for number in range(2, 9):
+        fake_cluster.pod(f"qwen-unified-a-{number}", labels)
+    out = tidegate("top", "qwen", "--once")[1]
+    rows = [line.rstrip() for line in out.splitlines() if line.startswith("qwen-unified-a-")]
+
+    assert len(rows) == 8
+    assert rows[0].endswith("serves")
+    assert rows[1].split()[1:4] == ["unified", "-", "-"]
+    assert rows[1].endswith("not ready")
+    assert f"not ready: {message}" in out
+
+    top = terminal("qwen", columns=80, lines=24)
+    top.shows("queue-full")
+    for text in ("qwen-unified-a-2  unified  not ready", "and 4 more", message, "class 2: 3"):
+        assert text in top.frame()
 
 
 def test_as_json_it_is_for_programs(tidegate, fake_cluster):

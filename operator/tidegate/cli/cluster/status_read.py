@@ -2,22 +2,30 @@
 
 import asyncio
 import json
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.cli.cluster import access, canary_read
+from tidegate.cli.cluster import access, canary_read, untold
 from tidegate.cli.cluster.access import Access, Document
 from tidegate.cli.cluster.canary_read import Canary
 from tidegate.cli.cluster.gate_reach import GateReach, GateSilent
 from tidegate.cli.cluster.status_sum import GateAnswer
+from tidegate.cli.cluster.untold import UntoldPod
+from tidegate.core import names
 
 
 @dataclass(frozen=True)
 class Found:
-    """The resource as it is stored, what its gates answer, and its canary if it has one."""
+    """The resource as it is stored, what its gates answer, and its canary if it has one.
+
+    `untold` are pods that no gate tells of.
+    """
 
     resource: Document
     gates: list[GateAnswer]
     canary: Canary | None = None
+    untold: Sequence[UntoldPod] = ()
 
 
 def ask(where: Access, name: str) -> Found:
@@ -33,9 +41,15 @@ def ask(where: Access, name: str) -> Found:
 async def _ask(where: Access, name: str) -> Found:
     async with access.connected(where) as cluster, GateReach(cluster) as reach:
         resource = await cluster.deployment(name)
-        pods = [str(pod["metadata"]["name"]) for pod in await cluster.gate_pods(name)]
-        gates = await asyncio.gather(*(ask_gate(reach, pod) for pod in pods))
-        return Found(resource, list(gates), await canary_read.ask(cluster, resource))
+        pods = await cluster.pods({names.LABEL_DEPLOYMENT: name})
+        asked = (ask_gate(reach, pod) for pod in untold.gates_of(pods))
+        gates = await asyncio.gather(*asked)
+        return Found(
+            resource,
+            list(gates),
+            await canary_read.ask(cluster, resource),
+            untold.pods(pods, gates, time.time()),
+        )
 
 
 async def ask_gate(reach: GateReach, pod: str) -> GateAnswer:

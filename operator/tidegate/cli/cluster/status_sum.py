@@ -22,8 +22,15 @@ class PodTotal:
     """What the gate that reckons with the least reckons with; None where none tells."""
     scrape_age_seconds: float | None = None
     """Since it last told a gate how full its KV cache is; None where it told none."""
+    kv_usages: list[float] = field(default_factory=list)
+    """How full its KV cache is by its own metrics (0 to 1), as each gate saw it of late."""
     states: set[str] = field(default_factory=set)
     """`terminating`, `ejected`: said by one gate at least."""
+
+    @property
+    def kv_usage(self) -> float | None:
+        """The mean over the gates, for all look at one cache; None where none was told."""
+        return sum(self.kv_usages) / len(self.kv_usages) if self.kv_usages else None
 
     def document(self) -> dict[str, Any]:
         """Return it as `--output json` shows it."""
@@ -37,6 +44,7 @@ class PodTotal:
             "prefillBacklogTokens": self.prefill_backlog_tokens,
             "prefillTokensPerSecond": self.prefill_tokens_per_second,
             "scrapeAgeSeconds": self.scrape_age_seconds,
+            "kvUsage": self.kv_usage,
             "states": sorted(self.states),
         }
 
@@ -82,6 +90,8 @@ def _add(total: PodTotal, entry: Document) -> None:
         total.prefill_tokens_per_second, entry.get("prefillTokensPerSecond")
     )
     total.scrape_age_seconds = _least(total.scrape_age_seconds, entry.get("scrapeAgeSeconds"))
+    if entry.get("kvUsage") is not None:
+        total.kv_usages.append(float(entry["kvUsage"]))
     total.states |= {state for state in ("terminating", "ejected") if entry.get(state)}
 
 

@@ -103,6 +103,13 @@ def print_table(
     console.print(table, crop=False)
 
 
+def print_lines(*lines: Text) -> None:
+    """Print lines as they are, however long."""
+    console = _Console(highlight=False, soft_wrap=True, emoji=False)
+    for line in lines:
+        console.print(line)
+
+
 def print_sentences(sentences: Sequence[str]) -> None:
     """Print sentences as a list."""
     _print_because(_Console(highlight=False, soft_wrap=True, emoji=False), tuple(sentences))

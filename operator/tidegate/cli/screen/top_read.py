@@ -1,15 +1,17 @@
 """What `tidegate top` shows, as one document, from what the gates counted lately."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.cli.cluster import gate_metrics, status_read, status_sum
+from tidegate.cli.cluster import gate_metrics, status_read, status_sum, untold
 from tidegate.cli.cluster.access import Cluster, Document
 from tidegate.cli.cluster.gate_metrics import Readings
 from tidegate.cli.cluster.gate_reach import GateReach
 from tidegate.cli.cluster.status_sum import GateAnswer
+from tidegate.core import names
 from tidegate.core.levers import load as loads
 from tidegate.core.levers.load import Load
 
@@ -35,13 +37,18 @@ class Watched:
             Invalid: The cluster does not answer.
         """
         resource = await self._cluster.deployment(self._name)
-        pods = [str(pod["metadata"]["name"]) for pod in await self._cluster.gate_pods(self._name)]
+        pods = await self._cluster.pods({names.LABEL_DEPLOYMENT: self._name})
+        gates = untold.gates_of(pods)
         readings, answers = await asyncio.gather(
-            gate_metrics.read(self._reach, pods),
-            asyncio.gather(*(status_read.ask_gate(self._reach, pod) for pod in pods)),
+            gate_metrics.read(self._reach, gates),
+            asyncio.gather(*(status_read.ask_gate(self._reach, gate) for gate in gates)),
         )
         self._keep(readings)
-        return document(resource, answers, loads.load(self._readings[0], readings))
+        found = untold.pods(pods, answers, time.time())
+        return {
+            **document(resource, answers, loads.load(self._readings[0], readings)),
+            "podsNoGateTellsOf": [pod.document() for pod in found],
+        }
 
     def _keep(self, readings: Readings) -> None:
         self._readings.append(readings)
@@ -90,6 +97,7 @@ def document(resource: Document, gates: Sequence[GateAnswer], load: Load) -> dic
         "namespace": metadata["namespace"],
         "ready": ready.get("status", "Unknown"),
         "reason": ready.get("reason", ""),
+        "message": ready.get("message", ""),
         "gates": {
             "total": len(gates),
             "answering": sum(gate.told is not None for gate in gates),

@@ -9,8 +9,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.cluster import untold
 from tidegate.cli.planning import tables
-from tidegate.cli.screen import top_panels
+from tidegate.cli.screen import top_panels, top_rest
 
 _WIDE = 90
 """Columns from which on panels stand side by side."""
@@ -40,6 +41,7 @@ POD_COLUMNS = (
     ("CAPACITY", True),
     ("REQUESTS", True),
     ("BACKLOG", True),
+    ("STATE", False),
 )
 
 
@@ -57,7 +59,7 @@ class View:
             yield Group(self._head(self.document["namespace"]), _fleet(self.document))
             return
         entry = self.document
-        gates = entry["gates"]
+        gates, rest = entry["gates"], top_rest.lines(entry)
         head = (
             f"{entry['namespace']}/{entry['name']}  ready: {entry['ready']} {entry['reason']}  "
             f"{gates['answering']} of {gates['total']} gates answer"
@@ -65,7 +67,8 @@ class View:
         yield Group(
             self._head(head),
             top_panels.shares(entry),
-            _phases(entry, width, height),
+            *rest,
+            _phases(entry, width, height - len(rest)),
             _below(entry, width),
         )
 
@@ -82,12 +85,16 @@ def now(document: Mapping[str, Any], trouble: str = "", at: datetime | None = No
 
 
 def print_plain(document: Mapping[str, Any]) -> None:
-    """Print one table and end: for pipes, and for terminals that cannot do more."""
+    """Print tables and lines and end: for pipes, and for terminals that cannot do more."""
     if "items" in document:
         tables.print_table("", FLEET_COLUMNS, [_row(entry) for entry in document["items"]])
         return
     tables.print_table("", FLEET_COLUMNS, [_row(document)])
-    tables.print_table("", POD_COLUMNS, [_pod(p, pod) for p, pod in _pods(document)])
+    rows = [_pod(p, pod) for p, pod in _pods(document)]
+    rows += [top_rest.row(pod, len(POD_COLUMNS)) for pod in document["podsNoGateTellsOf"]]
+    tables.print_table("", POD_COLUMNS, rows)
+    tables.print_sentences(untold.why(document))
+    tables.print_lines(top_panels.shares(document), top_panels.lines(document))
 
 
 def _phases(entry: Mapping[str, Any], width: int, height: int) -> RenderableType:
@@ -163,4 +170,5 @@ def _pod(pool: str, pod: Mapping[str, Any]) -> tuple[str, ...]:
         f"{pod['capacityTokens']:,}",
         str(pod["requests"]),
         f"{pod['prefillBacklogTokens']:,}",
+        ", ".join(pod["states"]) or "serves",
     )
