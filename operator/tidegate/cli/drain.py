@@ -19,7 +19,6 @@ from tidegate.cli.levers import drain_look
 from tidegate.cli.levers.confirming import Acting, waiting
 from tidegate.cli.levers.drain_look import Seated
 from tidegate.cli.levers.lever_options import Duration, Named, acting_options, name_argument
-from tidegate.core import names
 from tidegate.core.levers import load
 from tidegate.errors import Invalid
 
@@ -135,12 +134,9 @@ async def _evict(cluster: Cluster, seated: Seated, dry_run: bool) -> None:
         },
     )
     if status == 429:
-        is_gate = seated.pool == names.GATE
-        field = "spec.gate.replicas" if is_gate else f"spec.pools.{seated.pool}.replicas"
-        every = "gate" if is_gate else f"pod of pool {seated.pool}"
         raise Denied(
-            f"{metadata['name']} stays: {access.message_of(answer)} Wait until every {every} is "
-            f"ready, or add one ({field}), and try again"
+            f"{metadata['name']} stays: {access.message_of(answer)} Wait until every {seated.kind} "
+            f"is ready, or add one ({seated.replicas_field}), and try again"
         )
     if status >= 400 and status != 404:  # 404: it has gone by itself
         raise access.denied(status, answer)

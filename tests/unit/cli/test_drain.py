@@ -92,6 +92,15 @@ def test_a_disruption_budget_is_kept_and_named(tidegate, pods):
     assert "spec.pools.unified.replicas" in errors
 
 
+def test_a_gate_that_is_kept_is_told_by_the_field_that_adds_one(tidegate, pods):
+    path = PATH.replace(NAME, "qwen-gate-1")
+    pods.refuse[("POST", f"{path}/eviction")] = (429, {"message": BUDGET})
+    code, _, errors = tidegate("drain", "qwen", "qwen-gate-1", "--yes")
+
+    assert code == 1
+    assert "Wait until every gate is ready, or add one (spec.gate.replicas)" in errors
+
+
 def test_a_pod_that_does_not_go_in_time_is_a_no_with_what_is_left(tidegate, pods):
     pods.answer = type(pods).answer.__get__(pods)
     pods.objects[f"{PATH}/eviction"] = {"status": "Success"}
@@ -136,15 +145,6 @@ def test_a_look_that_goes_on_failing_is_named_when_time_is_up(tidegate, pods):
 
     assert code == 1
     assert "with 7 requests; the last look at it failed: apiserver not ready" in errors
-
-
-def test_a_gates_pod_names_the_field_of_the_gates(tidegate, pods):
-    pods.answer = type(pods).answer.__get__(pods)
-    pods.refuse[("POST", "/api/v1")] = (429, {"message": BUDGET})
-    code, _, errors = tidegate("drain", "qwen", "qwen-gate-1", "--yes")
-
-    assert code == 1
-    assert "Wait until every gate is ready, or add one (spec.gate.replicas)" in errors
 
 
 def test_what_some_gates_tell_is_at_least_so_much(tidegate, pods):

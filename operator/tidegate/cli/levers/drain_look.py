@@ -58,6 +58,17 @@ class Seated:
         labels = self.pod["metadata"].get("labels") or {}
         return str(labels.get(names.LABEL_POOL) or names.GATE)
 
+    @property
+    def kind(self) -> str:
+        """What it is one of, in words."""
+        return self.pool if self.pool == names.GATE else f"pod of pool {self.pool}"
+
+    @property
+    def replicas_field(self) -> str:
+        """The field that says how many there are of its kind."""
+        holder = "gate" if self.pool == names.GATE else f"pools.{self.pool}"
+        return f"spec.{holder}.replicas"
+
     def sentences(self) -> list[str]:
         """Say what is on it, and where its next requests will go."""
         grace = self.pod["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS)
