@@ -11,8 +11,7 @@ from tidegate.api.quantities import parse_duration
 from tidegate.cli.cluster import completing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_LONGEST_REASON = 256
-"""Characters, as `spec.overload.override.reason` has them."""
+_DIGITS = re.compile(r"[0-9]{1,3}")
 
 
 class Duration(click.ParamType[float]):
@@ -36,7 +35,7 @@ class Duration(click.ParamType[float]):
 
 
 class Share(click.ParamType[float]):
-    """A percentage, more than 0 and at most 100; `%` may follow."""
+    """A whole percentage from 1 to 100 in plain digits; `%` may follow."""
 
     name = "percent"
 
@@ -44,18 +43,19 @@ class Share(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read it."""
-        try:
-            percent = float(str(value).removesuffix("%"))
-        except ValueError:
-            self.fail(f"{value} is no number; give a percentage such as 30", param, ctx)
-        if not 0 < percent <= 100:  # false for NaN, too
+        digits = str(value).removesuffix("%")
+        if not _DIGITS.fullmatch(digits) or not 1 <= int(digits) <= 100:
             self.fail(
-                f"{value} must be more than 0 and at most 100; "
+                f"{value} must be a whole percent from 1 to 100, such as 50 for one half; "
                 "tidegate open NAME lets go of a lever",
                 param,
                 ctx,
             )
-        return percent
+        return float(digits)
+
+
+_LONGEST_REASON = 256
+"""Characters, as `spec.overload.override.reason` has them."""
 
 
 class Named(click.ParamType[str]):
