@@ -147,15 +147,6 @@ def test_a_look_that_goes_on_failing_is_named_when_time_is_up(tidegate, pods):
     assert "with 7 requests; the last look at it failed: apiserver not ready" in errors
 
 
-def test_a_gates_pod_names_the_field_of_the_gates(tidegate, pods):
-    pods.answer = type(pods).answer.__get__(pods)
-    pods.refuse[("POST", "/api/v1")] = (429, {"message": BUDGET})
-    code, _, errors = tidegate("drain", "qwen", "qwen-gate-1", "--yes")
-
-    assert code == 1
-    assert "Wait until every gate is ready, or add one (spec.gate.replicas)" in errors
-
-
 def test_what_some_gates_tell_is_at_least_so_much(tidegate, pods):
     labels = {"app.kubernetes.io/component": "gate", "tidegate.io/deployment": "qwen"}
     pods.pod("qwen-gate-2", labels)
