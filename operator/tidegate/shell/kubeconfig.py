@@ -54,9 +54,7 @@ def namespace(path: str | None, context: str | None) -> str:
         except OSError:
             return "default"
     with _readable(path):
-        contexts, current = config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
-            config_file=path
-        )
+        contexts, current = config.list_kube_config_contexts(config_file=path)
         chosen = next((entry for entry in contexts if entry["name"] == context), current)
         return str(chosen["context"].get("namespace") or "default")
 
