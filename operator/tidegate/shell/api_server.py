@@ -12,6 +12,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
 from tidegate.flow.ports import Document
+from tidegate.shell import kubeconfig as kube_configs
 
 CALL_SECONDS = 30
 """Longest wait for an answer that is not a watch."""
@@ -39,7 +40,12 @@ class ApiServer:
         context: str | None,
         on_call: Callable[[str, str, int | None], None] | None = None,
     ) -> "ApiServer":
-        """Connect as the pod's account, or by a kubeconfig when one is named or there is no pod."""
+        """Connect as the pod's account, or by a kubeconfig when one is named or there is no pod.
+
+        Raises:
+            ConfigException: There is no kubeconfig that can be used.
+            OSError: It cannot be read.
+        """
         settings = Configuration()
         settings.connection_pool_maxsize = _CONNECTIONS
         # else each call asks ~/.netrc and the proxy variables, in a thread; kopf asks neither
@@ -47,9 +53,7 @@ class ApiServer:
         if kubeconfig is None and context is None and _in_pod():
             config.load_incluster_config(client_configuration=settings)
         else:
-            await config.load_kube_config(
-                config_file=kubeconfig, context=context, client_configuration=settings
-            )
+            await kube_configs.load(kubeconfig, context, settings)
         return cls(ApiClient(configuration=settings), on_call)
 
     @property

@@ -1,12 +1,19 @@
 """`tidegate top` as its user sees it: in a real terminal, and in a pipe."""
 
+import io
 import json
 import re
 import signal
 
 import pytest
+from rich.console import Console
 from tests.unit.cli import gate_pages
 from tests.unit.cli.terminal import CURSOR_SHOWN, GIVEN_BACK, TAKEN, Terminal
+
+from tidegate.cli.screen import top_panels, top_read, top_view
+from tidegate.cli.screen.top_read import WINDOW_SECONDS, Watched
+from tidegate.core.levers.load import Load
+from tidegate.core.levers.samples import Reading
 
 
 @pytest.fixture
@@ -212,3 +219,63 @@ def test_what_no_gate_tells_is_null_and_not_zero(tidegate, fake_cluster):
     assert told["gates"] == {"total": 1, "answering": 0}
     assert (told["perSecond"]["asked"], told["kvUsed"]) == (None, None)
     assert told["ttftSeconds"] == {"p50": None, "p95": None}
+
+
+@pytest.mark.parametrize("away", [(), (0,), (3,), range(40, 80)])
+def test_the_window_is_the_last_thirty_seconds_whenever_no_gate_answered(away):
+    watched = Watched(None, None, "qwen")
+    for number in range(200):
+        watched._keep({} if number in away else {"g": Reading(2.0 * number, {})})
+
+    first, last = (each["g"].at for each in (watched._readings[0], watched._readings[-1]))
+    assert last - first == WINDOW_SECONDS
+    assert len(watched._readings) == 1 + WINDOW_SECONDS / 2
+
+
+def test_a_rate_is_known_also_when_reads_are_further_apart_than_the_window():
+    watched = Watched(None, None, "qwen")
+    for number in range(9):
+        watched._keep({"g": Reading(100.0 * number, {})})
+
+    assert [each["g"].at for each in watched._readings] == [700.0, 800.0]
+
+
+def lever(until, **told):
+    return {"action": "Shed", "percent": 30, "until": until, "reason": "INC-1", **told}
+
+
+@pytest.mark.parametrize("where", ["spec", "status"])
+@pytest.mark.parametrize(
+    ("until", "holds"), [("2020-01-01T00:00:00Z", False), ("2999-01-01T00:00:00Z", True)]
+)
+def test_a_lever_that_has_lapsed_is_not_shown_as_holding(until, holds, where):
+    resource = {"metadata": {"name": "qwen", "namespace": "chat"}, "spec": {}, "status": {}}
+    overload = {"state": "Override"} if where == "status" else {}
+    resource[where]["overload"] = {**overload, "override": lever(until)}
+
+    told = top_read.document(resource, [], Load())
+
+    assert told["overload"]["override"] == (lever(until) if holds else None)
+    assert ("lever: Shed" in top_panels.shares(told).plain) is holds
+
+
+def test_a_lever_that_is_refused_is_shown_as_such():
+    resource = {"metadata": {"name": "qwen", "namespace": "chat"}, "spec": {}}
+    refused = lever("2999-01-01T00:00:00Z", refused="gone is not there")
+    resource["status"] = {"overload": {"state": "Overloaded", "override": refused}}
+
+    shown = top_panels.shares(top_read.document(resource, [], Load())).plain
+
+    assert "lever: Shed" in shown
+    assert shown.endswith("refused: gone is not there")
+
+
+@pytest.mark.parametrize("count", [0, 13])
+def test_deployments_that_are_left_out_are_told(count, capsys):
+    document = {"namespace": "chat", "items": [], "notShown": count}
+    console = Console(file=io.StringIO(), width=100)
+    console.print(top_view.now(document))
+    top_view.print_plain(document)
+
+    for seen in (console.file.getvalue(), capsys.readouterr().out):
+        assert ("13 more not shown" in seen) is bool(count)

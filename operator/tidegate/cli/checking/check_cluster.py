@@ -26,10 +26,11 @@ async def _ask(
 ) -> tuple[list[Placed], Texts]:
     from kubernetes.aio.config import ConfigException
 
+    from tidegate.shell import kubeconfig
     from tidegate.shell.api_server import ApiServer, NoAnswer
 
     try:
-        server = await ApiServer.connect(None, context)
+        server = await ApiServer.connect(kubeconfig.of_user(None), context)
     except (ConfigException, OSError) as error:
         raise _unreadable(f"no kubeconfig that can be used: {error}") from error
     try:

@@ -153,13 +153,15 @@ async def connected(access: Access) -> AsyncIterator[Cluster]:
     import yaml
     from kubernetes.aio.config import ConfigException
 
+    from tidegate.shell import kubeconfig
     from tidegate.shell.api_server import ApiServer
 
     # it logs what it raises next, too; the error alone is one line
     logging.getLogger("kubernetes.aio.config").addHandler(logging.NullHandler())
     try:
-        api = await ApiServer.connect(access.kubeconfig, access.context)
-        namespace = access.namespace or _namespace(access)
+        path = kubeconfig.of_user(access.kubeconfig)
+        api = await ApiServer.connect(path, access.context)
+        namespace = access.namespace or kubeconfig.namespace(path, access.context)
     except (ConfigException, yaml.YAMLError, *_ODD_CONFIG) as error:
         raise unreachable(f"no kubeconfig that can be used: {error}") from error
     try:
@@ -216,14 +218,3 @@ def _is_object_missing(document: object) -> bool:
     """Tell an object that is not there from a kind that the cluster does not know."""
     details = document.get("details") if isinstance(document, dict) else None
     return isinstance(details, dict) and bool(details.get("name"))
-
-
-def _namespace(access: Access) -> str:
-    """Return the namespace of the kubeconfig's context."""
-    from kubernetes.aio.config import list_kube_config_contexts
-
-    contexts, current = list_kube_config_contexts(  # type: ignore[no-untyped-call]  # theirs
-        config_file=access.kubeconfig
-    )
-    chosen = next((entry for entry in contexts if entry["name"] == access.context), current)
-    return str(chosen["context"].get("namespace") or "default")

@@ -5,20 +5,21 @@ from the pod's own node, inside the pod. A forward is kept for the next read.
 """
 
 import asyncio
-import re
-import shutil
-from asyncio.subprocess import Process
-from contextlib import AsyncExitStack
+import time
+from collections import defaultdict
 from types import TracebackType
 
 from tidegate.cli.cluster.access import Cluster, message_of
+from tidegate.cli.cluster.forward import Forward
 from tidegate.core import names
 from tidegate.errors import Invalid
 
 _SECONDS = 3.0
-_FORWARD_SECONDS = 10.0
 _MOST_BYTES = 8 * 2**20
-_FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
+_MOST_FORWARDS = 32
+"""Processes of kubectl at once; gates beyond are silent."""
+_BACK_OFF_SECONDS = 30.0
+"""How long a pod that could not be forwarded to is not tried again."""
 
 
 class GateSilent(Exception):
@@ -30,8 +31,10 @@ class GateReach:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._ports: dict[str, int] = {}
-        self._ends = AsyncExitStack()
+        self._forwards: dict[str, Forward] = {}
+        self._opening = 0
+        self._failed: dict[str, tuple[float, str]] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> "GateReach":
         return self
@@ -42,7 +45,7 @@ class GateReach:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._ends.aclose()
+        await asyncio.gather(*(self._drop(pod, each) for pod, each in self._known()))
 
     async def read(self, pod: str, path: str) -> str:
         """Return what a gate answers at a path of its admin port.
@@ -50,11 +53,12 @@ class GateReach:
         Raises:
             GateSilent: It does not answer in either way.
         """
-        if pod in self._ports:
+        forward = self._forwards.get(pod)
+        if forward is not None:
             try:
-                return await _fetch(self._ports[pod], path)
+                return await _fetch(forward.port, path)
             except (OSError, TimeoutError):
-                del self._ports[pod]  # the forward broke: begin anew
+                await self._drop(pod, forward)  # it broke: begin anew
         why = ""
         try:
             status, told = await self._cluster.call(
@@ -70,37 +74,45 @@ class GateReach:
         except Invalid as error:
             why = error.problems[0].message
         try:
-            self._ports[pod] = await self._forward(pod)
-            return await _fetch(self._ports[pod], path)
+            return await _fetch(await self._port(pod), path)
         except (OSError, TimeoutError) as error:
             told = str(error) or "no answer in time"
             raise GateSilent(f"{why}; by port-forward: {told}") from error
 
-    async def _forward(self, pod: str) -> int:
-        kubectl = shutil.which("kubectl")
-        if kubectl is None:
-            raise FileNotFoundError("there is no kubectl")
-        process = await asyncio.create_subprocess_exec(
-            *(kubectl, *self._cluster.access.kubectl_options(), "-n", self._cluster.namespace),
-            *("port-forward", f"pod/{pod}", f":{names.GATE_ADMIN_PORT}"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            process_group=0,  # ctrl-c is for the command, which then ends the forward
-        )
-        self._ends.push_async_callback(_end, process)
-        async with asyncio.timeout(_FORWARD_SECONDS):
-            line = await process.stdout.readline() if process.stdout else b""
-        match = _FORWARDING.search(line)
-        if match is None:
-            raise OSError("kubectl could not forward")
-        return int(match[1])
+    async def _port(self, pod: str) -> int:
+        """Return the port of a pod's forward, which is opened once for all who read the pod."""
+        async with self._locks[pod]:
+            forward = self._forwards.get(pod)
+            if forward is None:
+                forward = self._forwards[pod] = await self._opened(pod)
+            return forward.port
 
+    async def _opened(self, pod: str) -> Forward:
+        until, why = self._failed.get(pod, (0.0, ""))
+        if time.monotonic() < until:
+            raise OSError(why)
+        for other, forward in self._known():
+            if forward.has_ended:
+                await self._drop(other, forward)
+        if len(self._forwards) + self._opening >= _MOST_FORWARDS:
+            raise OSError(f"{_MOST_FORWARDS} forwards are open already")
+        self._opening += 1
+        try:
+            return await Forward.open(self._cluster, pod)
+        except (OSError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            self._failed[pod] = time.monotonic() + _BACK_OFF_SECONDS, why
+            raise
+        finally:
+            self._opening -= 1
 
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-    await process.wait()
+    async def _drop(self, pod: str, forward: Forward) -> None:
+        if self._forwards.get(pod) is forward:
+            del self._forwards[pod]
+        await forward.end()
+
+    def _known(self) -> list[tuple[str, Forward]]:
+        return list(self._forwards.items())
 
 
 async def _fetch(port: int, path: str) -> str:
@@ -113,12 +125,12 @@ async def _fetch(port: int, path: str) -> str:
             session.get(f"http://127.0.0.1:{port}{path}", allow_redirects=False) as answer,
         ):
             if answer.status != 200:
-                raise OSError(f"the gate answers {answer.status}")
+                raise GateSilent(f"the gate answers {answer.status}")
             read = bytearray()
             async for piece in answer.content.iter_chunked(65536):
                 read += piece
                 if len(read) > _MOST_BYTES:
-                    raise OSError(f"the answer is larger than {_MOST_BYTES // 2**20} MiB")
+                    raise GateSilent(f"the answer is larger than {_MOST_BYTES // 2**20} MiB")
             return read.decode("utf-8", "replace")
     except aiohttp.ClientError as error:
         raise OSError(str(error)) from error

@@ -142,6 +142,8 @@ def shares(entry: Mapping[str, Any]) -> Text:
             f"({override['reason']})",
             style="yellow",
         )
+        if override.get("refused"):
+            text.append(f", refused: {override['refused']}", style="red")
     elif overload["message"]:
         text.append(f"  {overload['message']}", style="dim")
     return text

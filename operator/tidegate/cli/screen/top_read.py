@@ -4,8 +4,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from tidegate.api.instant import parse_instant
 from tidegate.cli.cluster import gate_metrics, status_read, status_sum, untold
 from tidegate.cli.cluster.access import Cluster, Document
 from tidegate.cli.cluster.gate_metrics import Readings
@@ -44,18 +46,23 @@ class Watched:
             asyncio.gather(*(status_read.ask_gate(self._reach, gate) for gate in gates)),
         )
         self._keep(readings)
+        first = self._readings[0] if self._readings else readings
         found = untold.pods(pods, answers, time.time())
         return {
-            **document(resource, answers, loads.load(self._readings[0], readings)),
+            **document(resource, answers, loads.load(first, readings)),
             "podsNoGateTellsOf": [pod.document() for pod in found],
         }
 
     def _keep(self, readings: Readings) -> None:
+        """Keep a reading, and those within the window before it; the last one at any age.
+
+        One in which no gate answered tells neither a count nor a time.
+        """
+        if not readings:
+            return
         self._readings.append(readings)
-        newest = max((each.at for each in readings.values()), default=None)
-        while newest is not None and len(self._readings) > 2:
-            began = max((each.at for each in self._readings[1].values()), default=newest)
-            if newest - began < WINDOW_SECONDS:
+        while len(self._readings) > 2:
+            if _at(readings) - _at(self._readings[0]) <= WINDOW_SECONDS:
                 return
             self._readings.popleft()
 
@@ -82,6 +89,10 @@ class Fleet:
             "items": items,
             "notShown": len(found) - len(names),
         }
+
+
+def _at(readings: Readings) -> float:
+    return max(each.at for each in readings.values())
 
 
 def document(resource: Document, gates: Sequence[GateAnswer], load: Load) -> dict[str, Any]:
@@ -119,11 +130,20 @@ def document(resource: Document, gates: Sequence[GateAnswer], load: Load) -> dic
         "overload": {
             "state": overload.get("state"),
             "message": overload.get("message"),
-            "override": overload.get("override")
-            or ((resource["spec"].get("overload") or {}).get("override")),
+            "override": _holding(overload.get("override"))
+            or _holding((resource["spec"].get("overload") or {}).get("override")),
         },
         "pools": _pools(gates),
     }
+
+
+def _holding(override: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return a lever that has not lapsed; one whose end cannot be read may hold."""
+    try:
+        until = parse_instant(override["until"]) if override else None
+    except (KeyError, ValueError):
+        return override
+    return override if until is not None and datetime.now(UTC) < until else None
 
 
 def _pools(gates: Sequence[GateAnswer]) -> list[dict[str, Any]]:

@@ -56,7 +56,9 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width, height = options.max_width, options.height or console.height
         if "items" in self.document:
-            yield Group(self._head(self.document["namespace"]), _fleet(self.document))
+            parts = [self._head(self.document["namespace"]), _fleet(self.document)]
+            rest = _rest(self.document)
+            yield Group(*parts, *([Text(rest, style="yellow")] if rest else []))
             return
         entry = self.document
         gates, rest = entry["gates"], top_rest.lines(entry)
@@ -88,6 +90,7 @@ def print_plain(document: Mapping[str, Any]) -> None:
     """Print tables and lines and end: for pipes, and for terminals that cannot do more."""
     if "items" in document:
         tables.print_table("", FLEET_COLUMNS, [_row(entry) for entry in document["items"]])
+        tables.print_sentences([_rest(document)] if _rest(document) else [])
         return
     tables.print_table("", FLEET_COLUMNS, [_row(document)])
     rows = [_pod(p, pod) for p, pod in _pods(document)]
@@ -138,6 +141,12 @@ def _fleet(document: Mapping[str, Any]) -> RenderableType:
     if not document["items"]:
         return Text("there is no LLMDeployment", style="dim")
     return table
+
+
+def _rest(document: Mapping[str, Any]) -> str:
+    """Say how many deployments are left out; empty where none is."""
+    count = document["notShown"]
+    return f"{count} more not shown; top NAME shows one of them" if count else ""
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ _DROPPED_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 _DROPPED_METADATA = ("managedFields",)
 
 _SECRET_NAME = re.compile(
-    r"(?:pass(?:word|wd|phrase)?|pwd|secrets?|tokens?|credentials?|authorization|cookie|"
-    r"(?:api|access|private|signing|encryption|auth|account|master|session)[-_.]?key|apikey|"
-    r"(?:^|[-_.])(?:key|auth|pat|dsn|sas))(?:[-_.]?(?:id|value|data|base64|b64))?$",
+    r"(?:pass(?:word|wd|phrase)?s?|pwd|secrets?|tokens?|credentials?|authorization|cookie|"
+    r"(?:api|access|private|signing|encryption|auth|account|master|session|secret)[-_.]?keys?|"
+    r"(?:^|[-_.])(?:key|auth|pat|dsn|sas))(?:[-_.]?(?:id|value|data|base|base64|b64))?$",
     re.IGNORECASE,
 )
 """A name of an environment variable, an annotation, a flag or a key whose value is a secret."""
 _NAMES_A_KEY = "key"
 """In Kubernetes' objects it is the name of a key: of a Secret, a label, a taint."""
+_ORDINARY_NAME = re.compile(r"(?:^|[-_.])key[-_.]?value$", re.IGNORECASE)
+"""The keys and values of attention."""
 _HARMLESS_NAME = re.compile(r"(?:tokens|num[-_].*tokens?|max[-_].*|.*[-_]tokens?|topologyKey)$")
 """Numbers of tokens are no tokens; only believed where the value is a number."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[kKmMgGtT]i?)?")
@@ -41,14 +43,33 @@ _KNOWN = (
 )
 """Beginnings that vendors give their keys, so that they are found wherever they stand."""
 _LOOKS_SECRET = re.compile(rf"(?<![\w-])(?:{_JWT}|{'|'.join(_KNOWN)})")
-_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@\"']+@", re.IGNORECASE)
+_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,31}://)[^\s/\"']+@", re.IGNORECASE)
+_QUOTED = (
+    r"(?:\\+[\"'](?:(?!\\+[\"']).)*\\+[\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"  # \"escaped\"
+)
+_EQUALS = r"(?:\\*[\"'])?\s*(?:[=:]|%3[dD])\s*"
 _ASSIGNED = re.compile(
-    r"(?P<name>[\"']?[\w.-]*(?:pass(?:word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|"
-    r"private[-_]?key|credentials?|signature|sig|auth|x-amz-[\w-]+)[\"']?\s*(?:[=:]|%3[dD])\s*)"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"',;&}\])]+)",
+    r"(?P<name>(?:\\*[\"'])?(?<![\w.-])[\w.-]*(?:pass(?:word|wd|phrase)?s?|secret|token|"
+    r"(?:api|access|account|private|secret)[-_]?keys?|credentials?|signature|sig|auth|"
+    rf"x-amz-[\w-]+){_EQUALS})"
+    rf"(?P<value>{_QUOTED}|\[(?![{{\[])[^\]\r\n]*\]?|[^\s\"',;&}}\])]+)",
     re.IGNORECASE,
 )
-_NO_VALUES = (GONE, "null", "None", "true", "false", "{", "[")
+_PASSPHRASE = re.compile(
+    r"(?P<name>(?<![\w.-])[\w.-]*(?:password|passwd|passphrase|pwd)s?(?:=|:[ \t]+))"
+    r"(?P<value>(?<==)[^\s\"'&}\])]+|(?<!=)[^\s\"',;&}\])\[{][^\"',;&}\])\r\n]*)",
+    re.IGNORECASE,
+)
+"""Of several words behind a colon, with any sign behind `=`."""
+_WORD = rf"(?:{_QUOTED}|[^\s\"';&|,\-][^\s\"';&|]*)"
+_BETWEEN = r"(?:(?:\\*[\"'])?,\s*|[ \t]+)"
+_FLAG = re.compile(
+    rf"(?P<flag>(?<![\w-])--(?P<name>[A-Za-z][\w.-]*){_BETWEEN})"
+    rf"(?P<values>(?!\\*[\"']?-){_WORD}(?:(?:,[ \t]*|[ \t]+)(?!\\*[\"']?-){_WORD})*)"
+)
+"""A flag with the words that follow it, in a command line or a list of its words."""
+_NO_VALUES = (GONE, "null", "None", "true", "false")
+_ITEM = re.compile(r"[^\s\"'\\,\[\]{}]+")
 _SCHEME = re.compile(r"\b(?P<scheme>Bearer|Basic|Negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
 _HEADER = re.compile(
     r"(?P<name>\b(?:proxy-)?authorization|\bset-cookie|\bcookie|\bx-api-key)\b"
@@ -65,6 +86,8 @@ def text(told: str) -> str:
     told = _HEADER.sub(rf"\g<name>\g<between>{GONE}", told)
     told = _SCHEME.sub(rf"\g<scheme> {GONE}", told)
     told = _IN_URL.sub(rf"\g<scheme>{GONE}@", told)
+    told = _FLAG.sub(_flagged, told)
+    told = _PASSPHRASE.sub(_assigned, told)
     told = _ASSIGNED.sub(_assigned, told)
     return _LOOKS_SECRET.sub(GONE, told)
 
@@ -120,22 +143,27 @@ def _environment(name: str, value: str) -> str:
 
 
 def _flags(words: Sequence[Any]) -> list[Any]:
-    """Take out what follows a flag that names a secret, also as the next word."""
+    """Take out what follows a flag that names a secret, up to the next flag."""
     cleaned: list[Any] = []
-    for index, word in enumerate(words):
-        before = str(words[index - 1]) if index else ""
-        flag, equals, value = str(word).partition("=")
+    of = ""
+    for word in words:
+        if not isinstance(word, str):
+            cleaned.append(_value("", word))
+            continue
+        flag, equals, value = word.partition("=")
+        if word.startswith("-"):
+            of = "" if equals else flag.lstrip("-")
         if equals and flag.startswith("-") and _is_secret(flag.lstrip("-"), value):
             cleaned.append(f"{flag}={GONE}")
-        elif before.startswith("--") and "=" not in before and _is_secret(before[2:], str(word)):
+        elif of and not word.startswith("-") and _is_secret(of, word):
             cleaned.append(GONE)
         else:
-            cleaned.append(text(word) if isinstance(word, str) else _value("", word))
+            cleaned.append(text(word))
     return cleaned
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if not _SECRET_NAME.search(name):
+    if not _SECRET_NAME.search(name) or _ORDINARY_NAME.search(name):
         return False
     return not (_NUMBER.fullmatch(value) and _HARMLESS_NAME.search(name.lower()))
 
@@ -152,7 +180,15 @@ def _is_random(value: str) -> bool:
 
 
 def _assigned(match: re.Match[str]) -> str:
-    value = match["value"].strip("\"'")
-    if not value or value in _NO_VALUES or _NUMBER.fullmatch(value):
-        return match[0]  # a number after a word such as `token` is a count or an id
-    return f"{match['name']}{GONE}"
+    return match[0] if _says_nothing(match["value"]) else f"{match['name']}{GONE}"
+
+
+def _flagged(match: re.Match[str]) -> str:
+    is_secret = _is_secret(match["name"], match["values"]) and not _says_nothing(match["values"])
+    return f"{match['flag']}{GONE}" if is_secret else match[0]
+
+
+def _says_nothing(value: str) -> bool:
+    """Tell whether a value is none, or numbers: behind a word such as `token` a count or an id."""
+    words = _ITEM.findall(value)
+    return all(word in _NO_VALUES or _NUMBER.fullmatch(word) for word in words)
