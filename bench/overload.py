@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Overload a gate, and show what comes of it.")
     add = parser.add_argument
     add("url", help="of the gate, such as http://10.113.0.20")
-    add("--engine", help="URL of the engine behind it, to count its preemptions (default: not counted)")
+    add("--engine", help="URL of the engine behind it, to count preemptions (default: not counted)")
     add("--rate", type=float, default=12.0, help="requests per second (default %(default)g)")
     add("--seconds", type=float, default=20.0, help="how long they come (default %(default)g)")
     return parser

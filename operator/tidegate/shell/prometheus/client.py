@@ -105,23 +105,24 @@ class PrometheusClient:
         try:
             return ask(seconds)
         except BadAnswer as error:
-            return self._unreadable(str(error))
+            return self.unreadable(str(error))
         except requests.Timeout:
             return self._late()
         except requests.JSONDecodeError:
-            return self._unreadable("its answer is no JSON")
+            return self.unreadable("its answer is no JSON")
         except (requests.RequestException, OSError) as error:
             return _unreachable(f"Prometheus cannot be reached: {_cause(error)} {self._asked}")
         except rows.Unreadable as error:
-            return self._unreadable(str(error))
+            return self.unreadable(str(error))
         except (LookupError, TypeError, ValueError, RecursionError):  # the library's, of the shape
-            return self._unreadable("its answer has no result of a query")
+            return self.unreadable("its answer has no result of a query")
 
     def _late(self) -> Unknown:
         seconds = f"{self._settings.timeout:g} s"
         return _unreachable(f"Prometheus gave no answer within {seconds} {self._asked}")
 
-    def _unreadable(self, message: str) -> Unknown:
+    def unreadable(self, message: str) -> Unknown:
+        """Return that an answer is none of Prometheus, and who gave it."""
         told = f"what answers as Prometheus is none: {message} {self._asked}"
         return Unknown(Reason.METRICS_UNREADABLE, told)
 
