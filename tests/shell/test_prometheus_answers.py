@@ -206,7 +206,10 @@ async def test_nobody_there_is_told_in_the_systems_words():
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("http://prometheus-operated.monitoring:9090", "http://prometheus-operated.monitoring:9090"),
+        (
+            "http://prometheus-operated.monitoring:9090",
+            "http://prometheus-operated.monitoring:9090",
+        ),
         ("https://me:secret@mimir.example/prometheus", "https://mimir.example/prometheus"),
         ("https://[fd00::1]:9090/?token=secret#secret", "https://[fd00::1]:9090/"),
         ("http://[fd00::1", "prometheus.url"),
