@@ -116,10 +116,11 @@ def _is_unexplained(one: Visit) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Overload a gate, and show what comes of it.")
-    parser.add_argument("url", help="of the gate")
-    parser.add_argument("--engine", help="URL of the engine behind it")
-    parser.add_argument("--rate", type=float, default=12.0, help="requests per second")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    add = parser.add_argument
+    add("url", help="of the gate, such as http://10.113.0.20")
+    add("--engine", help="URL of the engine behind it, to count preemptions (default: not counted)")
+    add("--rate", type=float, default=12.0, help="requests per second (default %(default)g)")
+    add("--seconds", type=float, default=20.0, help="how long they come (default %(default)g)")
     return parser
 
 

@@ -11,6 +11,7 @@ from . import binaries, hollow, images, network, node_classes
 from .api import ApiError, Document
 from .cluster import Cluster
 from .errors import ClusterError
+from .settings import CHECKOUT
 
 IMAGES: dict[str, Callable[[], Path]] = {
     "base": images.base_image,
@@ -121,9 +122,15 @@ def _exec(cluster: Cluster, options: argparse.Namespace) -> None:
         raise ClusterError("exec: give a command, as `scripts/cluster exec kubectl get pods`")
     network.enter(cluster.settings.host_namespace)
     try:
-        os.execvpe(options.words[0], options.words, {**os.environ, **cluster.env()})
+        os.execvpe(options.words[0], options.words, exec_environment(cluster))
     except FileNotFoundError:
         raise ClusterError(f"exec: no program {options.words[0]!r}") from None
+
+
+def exec_environment(cluster: Cluster) -> dict[str, str]:
+    """Return what a command inside gets: with the checkout's programs, so `kubectl tidegate`."""
+    env = {**os.environ, **cluster.env()}
+    return {**env, "PATH": f"{CHECKOUT / '.venv' / 'bin'}:{env['PATH']}"}
 
 
 def _stop(cluster: Cluster, options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -83,4 +84,17 @@ async def test_what_the_other_deployment_sheds_is_refused_there(
         await spill.settled()
     assert (answer.status, answer.headers["x-tidegate-reason"]) == (429, "shed")
     assert answer.headers[SERVED_BY] == "spill"
-    assert "too warm" in answer.json["error"]["message"]
+    told = answer.json["error"]["message"]
+    assert told.startswith("Load is being shed. The reason: too warm. Try again in ")
+
+
+async def test_a_share_without_a_reason_is_told_in_two_whole_sentences(
+    doubles: tuple[Double, Double],
+) -> None:
+    shed = {"shed": {"percent": 100}}
+    async with two_gates(doubles, everything("spill"), shed) as (tiny, spill):
+        answer = await ask(tiny, post())
+        await tiny.settled()
+        await spill.settled()
+    told = answer.json["error"]["message"]
+    assert re.fullmatch(r"Load is being shed\. Try again in \d+ s\.", told), told

@@ -30,6 +30,7 @@ from e2e.cluster import (  # noqa: E402
     node_classes,
     processes,
 )
+from e2e.cluster.cluster import Cluster  # noqa: E402
 from e2e.cluster.errors import ClusterError  # noqa: E402
 from e2e.cluster.node import Node  # noqa: E402
 from e2e.cluster.settings import Networks, Settings  # noqa: E402
@@ -480,6 +481,15 @@ def test_a_missing_program_tells_what_to_run():
 def test_options_after_exec_belong_to_the_command():
     words = ["exec", "kubectl", "get", "pods", "-A", "--help"]
     assert command_line.parser().parse_args(words).words == words[1:]
+
+
+def test_kubectl_tidegate_is_there_inside_the_cluster(settings):
+    env = command_line.exec_environment(Cluster(settings))
+
+    first, *others = env["PATH"].split(":")
+    assert first == str(ROOT / ".venv" / "bin")
+    assert str(binaries.folder(settings, "kube")) in others
+    assert env["KUBECONFIG"] == str(settings.kubeconfig)
 
 
 @pytest.mark.parametrize(

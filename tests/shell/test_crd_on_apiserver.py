@@ -12,6 +12,7 @@ from tests.unit.api import cases
 from tidegate.api import crd, llmdeployment, quantities
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.yaml"))
+SAYS_ITSELF = "another deployment"
 QUERY = "dryRun=All&fieldValidation=Strict"
 
 
@@ -42,6 +43,15 @@ def test_the_api_server_refuses_what_the_models_refuse(shared_namespace, case):
 
     assert answer.returncode != 0, answer.stdout
     assert (case.server_says or case.says) in answer.stderr
+
+
+@pytest.mark.parametrize("field", ["spec.overload.shift.to", "spec.overload.override.to"])
+def test_the_api_server_names_the_field_that_shifts_to_itself(shared_namespace, field):
+    [case] = [case for case in cases.REFUSED if (case.field, case.says) == (field, SAYS_ITSELF)]
+
+    answer = create(shared_namespace, case.document)
+
+    assert f"{field}: Invalid value" in answer.stderr
 
 
 @pytest.mark.parametrize("case", cases.ACCEPTED, ids=lambda case: case.name)

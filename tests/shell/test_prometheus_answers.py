@@ -11,7 +11,7 @@ from tidegate.api.reasons import Reason
 from tidegate.core.overload import queries
 from tidegate.core.overload.signal import Signal, Unknown
 from tidegate.flow.ports import Ref
-from tidegate.shell.prometheus import PrometheusMetrics
+from tidegate.shell.prometheus import PrometheusMetrics, address
 from tidegate.shell.prometheus.session import MOST_BODY_BYTES
 from tidegate.shell.settings import Prometheus
 
@@ -199,8 +199,33 @@ async def test_nobody_there_is_told_in_the_systems_words():
     silence = await asked(url)
 
     assert silence == Unknown(
-        Reason.METRICS_UNREACHABLE, "Prometheus cannot be reached: Connection refused"
+        Reason.METRICS_UNREACHABLE,
+        f"Prometheus cannot be reached: Connection refused (asked {url})",
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (
+            "http://prometheus-operated.monitoring:9090",
+            "http://prometheus-operated.monitoring:9090",
+        ),
+        ("https://me:secret@mimir.example/prometheus", "https://mimir.example/prometheus"),
+        ("https://[fd00::1]:9090/?token=secret#secret", "https://[fd00::1]:9090/"),
+        ("http://[fd00::1", "prometheus.url"),
+    ],
+)
+def test_the_address_is_told_without_what_lets_one_in(url, told):
+    assert address.shown(url) == told
+
+
+async def test_what_is_no_prometheus_is_told_with_its_address():
+    with LoopbackServer(answers(b"<html>secret</html>")) as server:
+        silence = await asked(server.url)
+
+    assert silence.message.endswith(f"(asked {server.url})")
+    assert "secret" not in silence.message
 
 
 async def test_once_nobody_answers_the_other_questions_are_not_asked():

@@ -13,6 +13,8 @@ from tidegate.api.reasons import Reason
 _KIND = re.compile(r"^(llmd|llmdeployments?|llmdeployments?\.tidegate\.io)\.", re.IGNORECASE)
 _INDEX = re.compile(r"\[[^\]]*\]")
 _SUGGESTIONS = 5
+_LEAST_LIKE = 0.8
+"""How like a name a term must be to be taken for it: a slip or two of the pen, not another word."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,13 @@ def _normal(path: str) -> str:
 def _nearest(wanted: str) -> tuple[str, ...]:
     """Return the reasons and fields that look most like a term; a field by its name, too."""
     path = _normal(wanted).removeprefix("spec.")
+    name = path.rpartition(".")[2]
     same_name = [facts.path for facts in _named(path)]
     by_name = {facts.name.lower(): at for at, facts in reversed(fields.by_path().items())}
     by_path = {_normal(at).removeprefix("spec."): at for at in fields.by_path()}
     known = {**by_path, **by_name, **{reason.lower(): str(reason) for reason in Reason}}
     close = [
-        *difflib.get_close_matches(path, known, n=_SUGGESTIONS),
-        *difflib.get_close_matches(path.rpartition(".")[2], known, n=_SUGGESTIONS),
+        *difflib.get_close_matches(path, known, _SUGGESTIONS, _LEAST_LIKE),
+        *difflib.get_close_matches(name, known, _SUGGESTIONS, _LEAST_LIKE),
     ]
     return tuple(dict.fromkeys([*same_name, *(known[name] for name in close)]))[:_SUGGESTIONS]

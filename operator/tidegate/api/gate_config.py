@@ -96,7 +96,7 @@ class ShedShare(Wire):
     until: Instant | None = None
     """It lapses by itself then, whether or not the operator lives."""
     reason: Annotated[str, Field(max_length=256)] = ""
-    """Why, as clients and logs are told."""
+    """Why, as clients are told; the operator gives none."""
     floor: Annotated[int, Field(ge=0, le=10)] = 10
     """Classes from this one up are never shed; 10 protects none."""
 

@@ -66,6 +66,7 @@ class LLMDeployment(Wire):
                     f"!has(self.spec.overload.{block}.to) || "
                     f"self.spec.overload.{block}.to != self.metadata.name",
                     _SHIFTS_TO_ITSELF,
+                    at=f".spec.overload.{block}.to",
                 )
                 for block in ("shift", "override")
             ),

@@ -58,6 +58,15 @@ class Concurrency(Wire):
     """When each has the declared p95 prompt and output."""
 
 
+class PrefillSpeed(Wire):
+    """How fast one pod computes prompts of a usual length."""
+
+    tokens_per_second: Count
+    """Prompt tokens in a second, where it does nothing else."""
+    how: Literal["estimated"] = "estimated"
+    """How the number was obtained: from the card's rate and the share of it that prefill has."""
+
+
 class MeasuredKV(Wire):
     """The KV cache of a slice as an engine of it told."""
 
@@ -96,6 +105,8 @@ class SlicePlan(Wire):
     """Tokens that one pod's KV cache holds."""
     concurrent_requests: Concurrency
     """Requests that fit."""
+    prefill: PrefillSpeed | None = None
+    """Speed of prefill; absent where the card's rate is not known, and of pods that only decode."""
     measured: MeasuredKV | None = None
     """What a ready engine told; absent until one did."""
     because: Annotated[list[Line], Field(max_length=32)] = []

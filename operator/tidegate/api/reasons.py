@@ -155,5 +155,6 @@ class Reason(StrEnum):
     TRUSTS_OTHERS = "TrustsOthers"
     TOKEN_MISSING = "TokenMissing"
     SHIFT_TARGET_MISSING = "ShiftTargetMissing"
+    OVERLOAD_IDLE = "OverloadIdle"
     OVERRIDE_LAPSED = "OverrideLapsed"
     OVERRIDE_LONG = "OverrideLong"

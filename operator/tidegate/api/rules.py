@@ -12,9 +12,14 @@ from tidegate.api import text
 VALIDATIONS = "x-kubernetes-validations"
 
 
-def rule(expression: str, message: str) -> dict[str, Any]:
-    """Return one CEL rule; `message` says what must hold and so what to change."""
-    return {"rule": expression, "message": message}
+def rule(expression: str, message: str, at: str = "") -> dict[str, Any]:
+    """Return one CEL rule; `message` says what must hold and so what to change.
+
+    `at` is the field that is refused, from where the rule stands (`.spec.overload.shift.to`);
+    without it the API server names the whole object, and at the root nothing.
+    """
+    named = {"fieldPath": at} if at else {}
+    return {"rule": expression, "message": message, **named}
 
 
 def matches(subject: str, pattern: str) -> str:

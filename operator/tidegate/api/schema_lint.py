@@ -68,6 +68,17 @@ def _own_faults(schema: Mapping[str, Any]) -> Iterator[str]:
     for rule in schema.get("x-kubernetes-validations", []):
         if not rule.get("rule") or not rule.get("message") or len(rule["message"]) > 2048:
             yield "a rule needs an expression and a message of at most 2048 characters"
+        if "fieldPath" in rule and not _is_field(schema, rule["fieldPath"]):
+            yield f"a rule names {rule['fieldPath']}, which is no field below it"
+
+
+def _is_field(schema: Mapping[str, Any], path: str) -> bool:
+    """Tell whether a path such as `.spec.engine` is of properties."""
+    first, *steps = path.split(".")
+    node: Mapping[str, Any] | None = schema
+    for step in steps:
+        node = (node or {}).get("properties", {}).get(step)
+    return not first and bool(steps) and node is not None
 
 
 def _type_faults(schema: Mapping[str, Any]) -> Iterator[str]:

@@ -7,6 +7,8 @@ import click
 from tidegate.api import explain
 from tidegate.cli import REFUSED
 
+_WHERE = "`tidegate explain spec` lists the fields, docs/reference/reasons.md the reasons"
+
 
 @click.command("explain", short_help="Explain a reason of a condition, or a field.")
 @click.argument("subject")
@@ -18,8 +20,9 @@ def command(subject: str, output: str) -> None:
     """
     found = explain.explain(subject)
     if isinstance(found, explain.Unknown):
-        near = f"; did you mean {', '.join(found.suggestions)}?" if found.suggestions else ""
-        click.echo(f"tidegate: {subject} is neither a reason nor a field{near}", err=True)
+        near = ", ".join(found.suggestions)
+        hint = f"did you mean {near}?" if near else _WHERE
+        click.echo(f"tidegate: {subject} is neither a reason nor a field; {hint}", err=True)
         raise click.exceptions.Exit(REFUSED)
     if output == "json":
         click.echo(json.dumps(found.wire(), indent=2, ensure_ascii=False))

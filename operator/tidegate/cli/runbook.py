@@ -8,6 +8,8 @@ from tidegate import assets
 from tidegate.cli import REFUSED
 
 _NEAREST = 3
+_LEAST_LIKE = 0.65
+"""How like an alert a name must be: a part of it or a slip of the pen, not another word."""
 
 
 def _offered(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -28,7 +30,7 @@ def command(alert: str | None) -> None:
     by_small = {name.lower(): name for name in found}
     name = by_small.get(alert.lower()) or by_small.get(f"tidegate{alert}".lower())
     if name is None:
-        near = difflib.get_close_matches(alert.lower(), by_small, n=_NEAREST, cutoff=0.5)
+        near = difflib.get_close_matches(alert.lower(), by_small, n=_NEAREST, cutoff=_LEAST_LIKE)
         told = ", ".join(by_small[each] for each in near)
         hint = f"did you mean {told}?" if near else "tidegate runbook lists those there are"
         click.echo(f"tidegate: there is no runbook for {alert[:100]}; {hint}", err=True)

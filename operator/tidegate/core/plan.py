@@ -29,9 +29,6 @@ __all__ = ["Exclusion", "Mode", "Plan", "SlicePlan", "make"]
 
 Mode = Literal["Unified", "PrefillDecode"]
 
-_USUAL_PROMPT_TOKENS = 2048
-"""A prompt for which the speed of prefill is told; attention slows far longer ones."""
-
 
 @dataclass(frozen=True)
 class Exclusion:
@@ -174,7 +171,7 @@ def _plan_pool(
                 prefill_tokens_per_second=speed(
                     found.class_of(class_name).gpu,
                     result.engine.tensor_parallel,
-                    min(_USUAL_PROMPT_TOKENS, result.engine.max_model_len),
+                    min(transfer.USUAL_PROMPT_TOKENS, result.engine.max_model_len),
                 ),
             )
         )

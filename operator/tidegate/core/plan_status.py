@@ -50,9 +50,17 @@ def _entry(entry: SlicePlan, drift: Drift | None) -> wire.SlicePlan:
         concurrent_requests=wire.Concurrency(
             at_max_model_len=sizing.requests_at_max_model_len, at_p95=sizing.requests_at_p95
         ),
+        prefill=_prefill(entry),
         measured=_measured(drift) if drift else None,
         because=[line[:_LONGEST_SENTENCE] for line in entry.because[:_MOST_SENTENCES]],
     )
+
+
+def _prefill(entry: SlicePlan) -> wire.PrefillSpeed | None:
+    speed = entry.prefill_tokens_per_second
+    if speed is None or not entry.prefills:
+        return None
+    return wire.PrefillSpeed(tokens_per_second=round(speed))
 
 
 def _measured(drift: Drift) -> wire.MeasuredKV:

@@ -28,3 +28,8 @@ class SlicePlan:
     configuration: str = ""
     basis: Measurement | None = None
     prefill_tokens_per_second: float | None = None
+
+    @property
+    def prefills(self) -> bool:
+        """Whether its pods compute prompts, so that their speed of prefill matters."""
+        return self.pool != "decode"

@@ -88,9 +88,9 @@ class _Look:
         self, ref: Ref, document: Document, spec: LLMDeploymentSpec, before: Overseen | None
     ) -> Overseen:
         signals, uid = self._signals(ref, document, spec), document["metadata"]["uid"]
-        metrics = self._available(document, spec, signals, before)
-        timers = before.timers if before else Timers()
         held = decision_of(ref, document, self.memory) or Decision()
+        metrics = self._available(document, spec, signals, before, held)
+        timers = before.timers if before else Timers()
         load = self.metrics.loads().get(ref)
         decision, timers = decide(
             spec.overload,
@@ -119,9 +119,13 @@ class _Look:
         spec: LLMDeploymentSpec,
         signals: Signals,
         before: Overseen | None,
+        held: Decision,
     ) -> Verdict:
         """Return the condition MetricsAvailable, in its first words while nothing new is in it."""
-        verdict = conditions.metrics_available(spec.overload, signals, self.metrics.why_silent())
+        silent, has_shares = self.metrics.why_silent(), held.has_shares
+        verdict = conditions.metrics_available(
+            spec.overload, signals, silent, has_shares=has_shares
+        )
         if verdict.reason == Reason.METRICS_MISSING and not _has_ready_pods(document):
             message = "No pod is ready, so there is nothing to measure."
             verdict = replace(verdict, status="Unknown", message=message)

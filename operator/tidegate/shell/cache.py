@@ -88,6 +88,7 @@ class Cache:
         """Keep the cache until cancelled; every failure is retried."""
         is_listed = False
         delay = _RETRY_SECONDS[0]
+        broke_at, plural = self._at, self.resource.plural
         while True:
             try:
                 if not is_listed:
@@ -100,7 +101,12 @@ class Cache:
             except Expired:
                 is_listed = False
             except NoAnswer as error:
-                _LOG.warning("watch of %s broke off: %s", self.resource.plural, error)
+                went_on, broke_at = self._at != broke_at, self._at
+                if went_on:  # as connections end at times: the next one goes on from here
+                    delay = _RETRY_SECONDS[0]
+                    _LOG.info("watch of %s ended, and is opened again: %s", plural, error)
+                else:
+                    _LOG.warning("watch of %s broke off: %s", plural, error)
                 await asyncio.sleep(delay * (0.5 + random.random() / 2))
                 delay = min(delay * 2, _RETRY_SECONDS[1])
 

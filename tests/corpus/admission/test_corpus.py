@@ -25,6 +25,7 @@ OF_ADMISSION_ALONE = (
     Reason.TOKEN_MISSING,
     Reason.SHIFT_TARGET_MISSING,
     Reason.SHIFT_TARGET_DIFFERS,
+    Reason.OVERLOAD_IDLE,
 )
 """Warnings to whoever writes the resource; a status has nobody to tell them to."""
 

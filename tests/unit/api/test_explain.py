@@ -90,6 +90,11 @@ def test_what_is_not_known_is_answered_with_the_nearest(term, suggestion):
     assert suggestion in found.suggestions
 
 
+@pytest.mark.parametrize("term", ["bogus", "nonsense", "foo", "spec.bogus"])
+def test_nothing_far_fetched_is_suggested(term):
+    assert explain.explain(term).suggestions == ()
+
+
 @pytest.mark.parametrize("term", ["", "  ", ".", "[0]", "€" * 1000, "spec."])
 def test_nonsense_is_not_known_and_breaks_nothing(term):
     found = explain.explain(term)

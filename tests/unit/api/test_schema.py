@@ -170,6 +170,8 @@ GOOD = {"type": "object", "properties": {"a": STRING}}
         ({**STRING, "default": None}, "null"),
         ({**GOOD, "default": {"a": [None]}}, "null"),
         ({**STRING, "x-kubernetes-validations": [{"rule": "true"}]}, "a rule needs"),
+        ({**GOOD, **rules(rule("true", "must hold", at=".no.such"))}, "names .no.such"),
+        ({**GOOD, **rules(rule("true", "must hold", at="a"))}, "names a,"),
         ({"x-kubernetes-int-or-string": True, "type": "string", "maxLength": 1}, "has no type"),
         ({**STRING, "anyOf": [{"minLength": 1}]}, "anyOf is for"),
         (
@@ -207,7 +209,7 @@ def test_the_lint_finds_what_the_api_server_forbids_wherever_it_stands(bad, says
 
 
 def test_the_lint_has_nothing_to_say_of_a_good_schema():
-    good = {**GOOD, **rules(rule("true", "must hold"))}
+    good = {**GOOD, **rules(rule("true", "must hold"), rule("true", "must too", at=".a"))}
 
     assert list(schema_lint.faults({"type": "object", "properties": {"field": good}})) == []
 

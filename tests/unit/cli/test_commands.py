@@ -37,6 +37,33 @@ def test_a_plan_is_printed_as_a_table_with_a_bar_and_its_reasons():
     assert "\x1b[" not in out  # colour only on a terminal
 
 
+def test_the_speed_of_prefill_that_the_guide_reckons_with_is_in_the_plan(tmp_path):
+    guide = (EXAMPLES.parent / "docs/guides/choosing-thresholds.md").read_text("utf-8")
+    spec = yaml.safe_load(guide.split("```yaml\n")[1].split("```")[0])["spec"]
+    path = tmp_path / "llmd.yaml"
+    head = {"apiVersion": "tidegate.io/v1alpha1", "kind": "LLMDeployment"}
+    path.write_text(yaml.safe_dump({**head, "metadata": {"name": "guide"}, "spec": spec}))
+
+    _, text, _ = run("plan", "-f", path, "--gpu", H100)
+    _, out, _ = run("plan", "-f", path, "--gpu", H100, "-o", "json")
+    serve = "vllm serve Qwen/Qwen3-32B -tp 2 --max-model-len 32768 --kv-cache-dtype fp8"
+    _, of_serve, _ = run("plan", "--serve", serve, "--gpu", H100, "-o", "json")
+
+    assert "prefill: 10,803 tokens per second of one pod, estimated" in text
+    speed = {"tokensPerSecond": 10803, "how": "estimated"}
+    assert json.loads(out)["plan"][0]["prefill"] == speed
+    assert json.loads(of_serve)["plan"][0]["prefill"] == speed
+
+
+def test_pods_that_only_decode_have_no_speed_of_prefill():
+    path = EXAMPLES / "production" / "qwen3-32b-pair.yaml"
+    _, out, _ = run("plan", "-f", path, "--gpu", H100, "-o", "json")
+
+    speeds = {entry["pool"]: entry.get("prefill") for entry in json.loads(out)["plan"]}
+    assert speeds["decode"] is None
+    assert speeds["prefill"]["tokensPerSecond"] > 0
+
+
 def test_a_plan_as_json_adds_up():
     code, out, _ = run("plan", "-f", EXAMPLE, "--gpu", A100, "-o", "json")
     [entry] = json.loads(out)["plan"]

@@ -33,6 +33,7 @@ def test_what_is_no_alert_opens_no_file(tidegate, name):
 
     assert (code, out) == (1, "")
     assert "there is no runbook for" in errors
+    assert "tidegate runbook lists those there are" in errors, "and nothing far-fetched"
 
 
 def test_the_package_ships_them():

@@ -126,6 +126,26 @@ async def test_a_broken_watch_is_taken_up_again(fault, monkeypatch):
     assert server.list_calls == 1
 
 
+async def test_a_connection_that_ends_at_times_is_no_warning(monkeypatch, caplog):
+    monkeypatch.setattr("tidegate.shell.cache._RETRY_SECONDS", (0.01, 0.02))
+    caplog.set_level("INFO")
+    end = NoAnswer("SocketTimeoutError: silent")
+    told = [[event("ADDED", service("a", at)), end] for at in (6, 7)]
+    await play(Server([(5, [])], told))
+
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO"]
+    assert "is opened again" in caplog.text
+
+
+async def test_a_watch_that_tells_nothing_and_breaks_again_is_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr("tidegate.shell.cache._RETRY_SECONDS", (0.01, 0.02))
+    caplog.set_level("INFO")
+    end = NoAnswer("ClientConnectorError: refused")
+    await play(Server([(5, [])], [[end], [end]]))
+
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+
+
 async def test_an_answer_that_comes_after_the_deletion_brings_nothing_back():
     server = Server([(5, [service("a", 5)])], [[event("DELETED", service("a", 7))]])
     cache, _ = await play(server)

@@ -82,6 +82,11 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "The deployment to shift to is not there, or has no gate; nothing is shifted until it has.",
         "Create it in the same namespace, or correct the name.",
     ),
+    Reason.OVERLOAD_IDLE: Explanation(
+        "`spec.overload.actions` names what the loop may do, and none of it can take anything off: "
+        "a shift has no target, or a bound is zero. Gates protect by themselves.",
+        "Set `shift.to`, or add Shed to `actions`; with `actions: []` the loop is off on purpose.",
+    ),
     Reason.OVERRIDE_LAPSED: Explanation(
         "The end of `spec.overload.override` has passed: the loop decides again.",
         "Remove it (`kubectl tidegate open NAME`), or set another end.",

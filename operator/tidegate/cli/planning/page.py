@@ -129,6 +129,9 @@ def _slice(entry: SlicePlan, verdict: Verdict) -> Slice:
     ]
     if sizing.requests_at_p95 is not None:
         facts.insert(2, ("of the declared workload", f"{sizing.requests_at_p95:,}"))
+    if entry.prefills and entry.prefill_tokens_per_second:
+        speed = f"{entry.prefill_tokens_per_second:,.0f}"
+        facts.append(("prefill tokens per second, estimated", speed))
     return Slice(
         heading=f"{entry.pool} on {entry.node_class.product} ({gpu.name})",
         pods=f"{_count(entry.replicas, 'pod')} of {_count(entry.gpus, 'GPU')}, "

@@ -13,6 +13,7 @@ from tidegate.cli.planning import weights_index
 from tidegate.cli.verdict import Verdict
 from tidegate.core import model_config
 from tidegate.core import nodes as node_classes
+from tidegate.core.budget import transfer
 from tidegate.core.budget.engine_config import EngineConfig
 from tidegate.core.command_line import arguments, serve, served_model, sized, words
 from tidegate.core.nodes import Node, NodeClass
@@ -151,6 +152,12 @@ def _slice(asked: _Asked, flags: Mapping[str, Any], node_class: NodeClass) -> Sl
         engine=config,
         sizing=found.sizing,
         because=found.because + _placement(config, gpus, node_class.gpus_per_node),
+        prefill_tokens_per_second=transfer.prefill_tokens_per_second(
+            model,
+            node_class.gpu,
+            config.tensor_parallel,
+            min(transfer.USUAL_PROMPT_TOKENS, config.max_model_len),
+        ),
     )
 
 

@@ -142,6 +142,9 @@ def _print_slice(console: Console, entry: SlicePlan) -> None:
         f"{entry.sizing.requests_at_max_model_len:,} requests of {entry.engine.max_model_len:,} "
         "tokens" + (f", {p95:,} of the declared workload" if p95 is not None else "")
     )
+    if entry.prefills and entry.prefill_tokens_per_second:
+        speed = f"{entry.prefill_tokens_per_second:,.0f}"
+        console.print(f"prefill: {speed} tokens per second of one pod, estimated")
     _print_because(console, entry.because)
 
 

@@ -16,6 +16,7 @@ from tidegate.core.admission import (
     fit,
     held,
     hub_token,
+    idle,
     levers,
     mended,
     references,
@@ -109,6 +110,7 @@ def _examine(document: Document, seen: Facts, memo: Memo | None) -> _Examined:
     found += collisions.of_names(name, spec, seen.others)
     found += collisions.of_labels(name, spec, seen.selectors)
     found += shifts.check(name, spec, seen.others, seen.now)
+    found += idle.check(spec)
     found += levers.check(spec, seen.now)
     found += rollout.check(spec, can_judge=seen.can_judge)
     found += baseline.check(spec)

@@ -6,6 +6,8 @@ from tidegate.core.budget.pool import KVPool
 from tidegate.core.budget.shape import ModelShape
 from tidegate.facts.gpus import Gpu
 
+USUAL_PROMPT_TOKENS = 2048
+"""A prompt for which the speed of prefill is told; attention slows far longer ones."""
 _LEAST_STEP_SECONDS = 0.01
 """What an engine's step with a prompt takes however small the model: launches, sampling, Python."""
 

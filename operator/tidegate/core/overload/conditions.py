@@ -13,6 +13,7 @@ from tidegate.core.overload.signal import Signals, Unknown
 from tidegate.core.status import conditions
 from tidegate.core.status.conditions import Verdict
 
+_CAP = "the gates' own token cap protects"
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -34,34 +35,35 @@ def traffic_shifted(decision: Decision) -> Verdict:
     return Verdict(kind, "True", Reason.SHIFTING, message)
 
 
-def metrics_available(spec: OverloadSpec, signals: Signals, silent: Unknown | None) -> Verdict:
+def metrics_available(
+    spec: OverloadSpec, signals: Signals, silent: Unknown | None, *, has_shares: bool = True
+) -> Verdict:
     """Say whether Prometheus tells what the loop decides by.
 
     Args:
         spec: `spec.overload`.
         signals: What is known of the deployment; empty where nothing is.
         silent: Why Prometheus gave no useful answer at all; None where it did.
+        has_shares: Whether anything is turned away or shifted, and so could be held.
     """
     kind = ConditionType.METRICS_AVAILABLE
+    policy = _policy(spec) if has_shares else _CAP
     seen = pressure.read(spec, signals)
     if not seen.has_gaps:
         named = ", ".join(f"{known.signal} of pool {known.pool}" for known in seen.known)
         return Verdict(kind, "True", Reason.METRICS_FRESH, f"Known: {named}.")
     if silent is not None and not seen.known:
         unset = silent.reason == Reason.METRICS_UNCONFIGURED
-        policy = "" if unset else f"; {_policy(spec)}"
-        return Verdict(
-            kind, "Unknown" if unset else "False", silent.reason, f"{silent.message}{policy}"
-        )
+        told = silent.message if unset else f"{silent.message}; {policy}"
+        return Verdict(kind, "Unknown" if unset else "False", silent.reason, told)
     reason = seen.unknown[0][1].reason if seen.unknown else Reason.METRICS_MISSING
-    return Verdict(kind, "False", reason, f"{words.unknown(seen)}; {_policy(spec)}")
+    return Verdict(kind, "False", reason, f"{words.unknown(seen)}; {policy}")
 
 
 def _policy(spec: OverloadSpec) -> str:
-    alone = "the gates' own token cap protects"
     if spec.on_missing_metrics == "StaticCap" or not spec.hold_for:
-        return f"{alone}, and shares go back (onMissingMetrics, holdFor)"
-    return f"shares hold for {spec.hold_for:g} s (holdFor), then {alone} alone"
+        return f"{_CAP}, and shares go back (onMissingMetrics, holdFor)"
+    return f"shares hold for {spec.hold_for:g} s (holdFor), then {_CAP} alone"
 
 
 def steady(verdict: Verdict, previous: Sequence[Condition]) -> Verdict:

@@ -99,7 +99,7 @@ def _sentences(spec: OverloadSpec, found: Reaction, tick: Tick) -> Iterable[str]
         return
     yield (
         f"At the plan's full speed of prefill the KV cache of a {found.pool} pod goes from "
-        f"{spec.kv_usage.enter:g} to full in {_spelled(found.fill_seconds)}."
+        f"{spec.kv_usage.enter:g} to full in {_told(found.fill_seconds)}."
     )
     yield _which_is_faster(found, found.fill_seconds, tick)
 
@@ -120,6 +120,10 @@ def _mend(fill_seconds: float, tick: Tick) -> str:
     if alone >= 1:
         return f"a scrape interval of {alone} s"
     return f"a scrape interval and a tick of {both:.0f} s" if both >= 1 else "no scrape interval"
+
+
+def _told(seconds: float) -> str:
+    return _spelled(seconds) if round(seconds, 1) else "less than 0.1s"
 
 
 def _spelled(seconds: float) -> str:

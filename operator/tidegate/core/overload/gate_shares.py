@@ -10,14 +10,14 @@ from tidegate.core.overload.decision import Decision
 def shed(decision: Decision, spec: OverloadSpec) -> ShedShare | None:
     """Return what is turned away; None where nothing is.
 
-    The reason is a constant: clients are not told of numbers, or of why a person did it.
+    Without a reason: clients are not told of numbers, or of why a person did it, and a constant
+    of the operator's says nothing to them.
     """
     if not decision.shed_percent:
         return None
     return ShedShare(
         percent=float(decision.shed_percent),
         until=_until(decision),
-        reason=str(decision.reason),
         floor=spec.shed.floor,
     )
 

@@ -67,8 +67,9 @@ class Scrapes:
                 f"{what}: its sample is {ahead:.0f} s in the future; compare the clocks",
             )
         if age > limit:
+            told = f"{age:.0f}" if round(age) > limit else f"{math.ceil(10 * age) / 10:.1f}"
             return Unknown(
-                Reason.METRICS_STALE, f"{what}: its sample is {age:.0f} s old, over {limit:g} s"
+                Reason.METRICS_STALE, f"{what}: its sample is {told} s old, over {limit:g} s"
             )
         return Sample(value, at)
 

@@ -40,7 +40,8 @@ class Screening:
             return share
         if share is Why.SHED:
             reason = config.shed.reason if config.shed else ""
-            return self._turnaway.contended(demand, Why.SHED, now, reason)
+            detail = f"The reason: {reason.rstrip('.')}." if reason else ""
+            return self._turnaway.contended(demand, Why.SHED, now, detail)
         missing = self._placement.missing(demand.ask)
         if missing is not None:
             return self._turnaway.unavailable(missing, now)

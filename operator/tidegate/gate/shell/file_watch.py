@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
-_INTERVAL_SECONDS = 2.0
+_INTERVAL_SECONDS = 0.5
 _MOST_BYTES = 16 * 2**20
 
 

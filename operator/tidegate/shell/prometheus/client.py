@@ -15,6 +15,7 @@ from tidegate.core.overload import rows
 from tidegate.core.overload.queries import Name, Query
 from tidegate.core.overload.rows import Answer
 from tidegate.core.overload.signal import Unknown
+from tidegate.shell.prometheus import address
 from tidegate.shell.prometheus.session import BadAnswer, BoundedSession
 from tidegate.shell.settings import Prometheus
 
@@ -29,6 +30,7 @@ class PrometheusClient:
 
     def __init__(self, url: str, settings: Prometheus, observe: Observe) -> None:
         self._settings = settings
+        self._asked = f"(asked {address.shown(url)})"
         self._observe = observe
         self._session = BoundedSession(settings.ca_file)
         self._connection = PrometheusConnect(
@@ -103,20 +105,26 @@ class PrometheusClient:
         try:
             return ask(seconds)
         except BadAnswer as error:
-            return _unreadable(str(error))
+            return self.unreadable(str(error))
         except requests.Timeout:
             return self._late()
         except requests.JSONDecodeError:
-            return _unreadable("its answer is no JSON")
+            return self.unreadable("its answer is no JSON")
         except (requests.RequestException, OSError) as error:
-            return _unreachable(f"Prometheus cannot be reached: {_cause(error)}")
+            return _unreachable(f"Prometheus cannot be reached: {_cause(error)} {self._asked}")
         except rows.Unreadable as error:
-            return _unreadable(str(error))
+            return self.unreadable(str(error))
         except (LookupError, TypeError, ValueError, RecursionError):  # the library's, of the shape
-            return _unreadable("its answer has no result of a query")
+            return self.unreadable("its answer has no result of a query")
 
     def _late(self) -> Unknown:
-        return _unreachable(f"Prometheus gave no answer within {self._settings.timeout:g} s")
+        seconds = f"{self._settings.timeout:g} s"
+        return _unreachable(f"Prometheus gave no answer within {seconds} {self._asked}")
+
+    def unreadable(self, message: str) -> Unknown:
+        """Return that an answer is none of Prometheus, and who gave it."""
+        told = f"what answers as Prometheus is none: {message} {self._asked}"
+        return Unknown(Reason.METRICS_UNREADABLE, told)
 
     def close(self) -> None:
         """Close what is left open."""
@@ -125,10 +133,6 @@ class PrometheusClient:
 
 def _unreachable(message: str) -> Unknown:
     return Unknown(Reason.METRICS_UNREACHABLE, message)
-
-
-def _unreadable(message: str) -> Unknown:
-    return Unknown(Reason.METRICS_UNREADABLE, f"what answers as Prometheus is none: {message}")
 
 
 def _cause(error: BaseException) -> str:

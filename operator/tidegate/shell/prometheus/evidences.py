@@ -38,7 +38,7 @@ class PrometheusEvidences:
                 answers.evidence(read, window, canary), answers.evidence(read, window, baseline)
             )
         except answers.Unreadable as error:
-            raise ReadFailed(f"what answers as Prometheus is none: {error}") from error
+            raise ReadFailed(self._client.unreadable(str(error)).message) from error
 
     def _ask(self, asked: tuple[Question, ...], window: Window) -> dict[questions.Family, object]:
         told: dict[questions.Family, object] = {}

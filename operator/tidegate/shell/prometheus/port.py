@@ -14,6 +14,7 @@ from tidegate.core.overload.queries import Name
 from tidegate.core.overload.rows import Answer
 from tidegate.core.overload.signal import Signals, Unknown
 from tidegate.flow.ports import Ref
+from tidegate.shell.prometheus import address
 from tidegate.shell.prometheus.client import Observe, PrometheusClient
 from tidegate.shell.settings import Prometheus
 
@@ -29,6 +30,7 @@ class PrometheusMetrics:
 
     def __init__(self, url: str, settings: Prometheus, observe: Observe) -> None:
         self._settings = settings
+        self._asked = f"(asked {address.shown(url)})"
         self._client = PrometheusClient(url, settings, observe)
         self._is_asking = False
         self._silence: Unknown | None = None
@@ -67,7 +69,7 @@ class PrometheusMetrics:
     async def _ask(self) -> Answers:
         """Have a thread ask; what is late is not waited for, and not asked again meanwhile."""
         if self._is_asking:
-            return _all(_late("the question before this one still has no answer"))
+            return _all(_late(f"the question before this one still has no answer {self._asked}"))
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answers] = loop.create_future()
 
@@ -84,7 +86,8 @@ class PrometheusMetrics:
             async with asyncio.timeout(self._settings.timeout + _GRACE_SECONDS):
                 return await answered
         except TimeoutError:
-            return _all(_late(f"Prometheus gave no answer within {self._settings.timeout:g} s"))
+            seconds = f"{self._settings.timeout:g} s"
+            return _all(_late(f"Prometheus gave no answer within {seconds} {self._asked}"))
 
     def _round(self) -> Answers:
         try:

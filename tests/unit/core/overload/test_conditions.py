@@ -73,6 +73,14 @@ def test_metrics_available_says_what_is_not_known_and_what_holds_then(
     assert says in verdict.message
 
 
+def test_nothing_is_said_to_hold_where_there_is_no_share():
+    gone = Unknown(Reason.METRICS_UNREACHABLE, "no answer within 3 s")
+
+    for signals, silent in (({}, gone), ({KV: GOOD, BACKLOG: GONE}, None)):
+        verdict = conditions.metrics_available(spec(), signals, silent, has_shares=False)
+        assert verdict.message.endswith("; the gates' own token cap protects")
+
+
 def test_what_is_missing_is_named_once():
     signals = complete(None, ["unified"], None)
 

@@ -69,6 +69,12 @@ def test_where_the_loop_is_slower_the_message_says_what_protects_and_what_would_
     assert ("token budget is what protects" in message) == (fill_seconds < floor_seconds)
 
 
+def test_what_fills_at_once_is_not_said_to_take_no_time():
+    message = floor.status(spec(), floor.Reaction(12.0, 0.02, "unified"), Tick(5, 15)).message
+
+    assert "to full in less than 0.1s." in message
+
+
 def test_what_would_help_does_help():
     (entry,) = UNIFIED.plan.slices
     assert entry.prefill_tokens_per_second

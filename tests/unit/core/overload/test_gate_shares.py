@@ -17,7 +17,13 @@ def test_a_shed_lapses_by_itself_and_spares_the_classes_from_the_floor_up():
 
     assert (share.percent, share.floor) == (30, 7)
     assert share.until.timestamp() == 1_800_000_060
-    assert share.reason == "OverThreshold"
+
+
+@pytest.mark.parametrize("reason", [Reason.OVER_THRESHOLD, Reason.METRICS_MISSING])
+def test_clients_are_not_told_a_word_of_the_operators(reason):
+    share = gate_shares.shed(Decision(shed_percent=30, until=1.0, reason=reason), SPEC)
+
+    assert share.reason == ""
 
 
 def test_a_shift_names_the_deployment_and_the_port_of_its_gates():

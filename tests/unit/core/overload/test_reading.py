@@ -70,6 +70,8 @@ def test_an_engine_that_is_not_scraped_is_unknown_whatever_gates_saw():
         (kv(0.5, copies=2), Reason.METRICS_AMBIGUOUS, "two series"),
         ((*kv(0.5), *kv(0.6)), Reason.METRICS_AMBIGUOUS, "two series"),
         (kv(0.5, at=NOW - 46), Reason.METRICS_STALE, "46 s old, over 45 s"),
+        (kv(0.5, at=NOW - 45.3), Reason.METRICS_STALE, "45.3 s old, over 45 s"),
+        (kv(0.5, at=NOW - 45.02), Reason.METRICS_STALE, "45.1 s old, over 45 s"),
         (kv(0.5, at=NOW + 60), Reason.METRICS_STALE, "60 s in the future"),
         (kv(0.5, at=None), Reason.METRICS_STALE, "no time"),
         (kv(0.5, at=math.nan), Reason.METRICS_STALE, "no time"),
