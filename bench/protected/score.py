@@ -10,7 +10,7 @@ from tidegate.api.reasons import Reason
 
 TEN_MINUTES_SECONDS = 600.0
 ON_ITS_WAY_SECONDS = 5.0
-"""Until a gate has read what was decided before; it looks at its file every two seconds."""
+"""Until a gate has read what was decided before; it looks at its file twice a second."""
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ class View:
         width, height = options.max_width, options.height or console.height
         if "items" in self.document:
             parts = [self._head(self.document["namespace"]), _fleet(self.document)]
-            rest = _rest(self.document)
-            yield Group(*parts, *([Text(rest, style="yellow")] if rest else []))
+            left_out = _rest(self.document)
+            yield Group(*parts, *([Text(left_out, style="yellow")] if left_out else []))
             return
         entry = self.document
         gates, rest = entry["gates"], top_rest.lines(entry)

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FileSource:
-    """Reads both files again every 2 s; of a bad one the last good content stays."""
+    """Reads both files again every half second; of a bad one the last good content stays."""
 
     def __init__(
         self,
