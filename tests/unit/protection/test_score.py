@@ -44,6 +44,14 @@ def test_turns_are_told_for_ten_minutes():
     assert scored(looks(0, 20, 10, 20), end=60.0).turns == 20
 
 
+def test_a_shift_that_goes_to_and_fro_turns_though_as_much_is_taken_off_in_all():
+    seen = [
+        Look(float(at), 0.7, 40 - shift, shift, FRESH) for at, shift in enumerate((0, 40, 0, 40))
+    ]
+
+    assert scored(seen, end=60.0).turns == 20
+
+
 def test_the_first_share_is_counted_from_the_threshold_and_not_from_the_load():
     calm, over = looks(0, 0, usage=0.2), looks(0, 0, 0, 0, 0, 20)
     seen = calm + [Look(one.at, 0.7, one.shed, 0.0, FRESH) for one in over[2:]]

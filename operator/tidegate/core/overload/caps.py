@@ -7,6 +7,11 @@ from tidegate.api.overload_spec import OverloadSpec
 from tidegate.core.overload.allowed import Allowed
 from tidegate.core.overload.decision import Headroom
 
+_PART_OF_ROOM = 0.5
+"""What is taken at once of the room at a target: a cache that fills flutters, and is seen late."""
+LEAST_PERCENT = 5
+"""Points of a further step to a target at least: less is noise."""
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -45,6 +50,7 @@ def caps(
     target: str,
     headroom: Headroom | None,
     now: Shares,
+    coming: int = 0,
 ) -> Caps:
     """Return the bounds of the loop's shares.
 
@@ -54,13 +60,14 @@ def caps(
         target: The deployment that is or would be shifted to; empty where there is none.
         headroom: What it can take; None where that is not known.
         now: The shares that hold.
+        coming: Of what is shifted, percent that the target's headroom doesn't have in it yet.
     """
     shed, most = allowed.shed, allowed.shift_to(target)
     kept = _kept(now, target, allowed, before)
     why = why_never(target, headroom) if target else ""
     if why:
         return Caps(Shares(shed, 0), Shares(shed, 0), Shares(kept.shed, 0), why)
-    room, why = _room(target, headroom, now.shift)
+    room, why = _room(target, headroom, now.shift, coming)
     why = why if room < most else ""
     return Caps(Shares(shed, most), Shares(shed, min(most, room)), kept, why)
 
@@ -89,16 +96,22 @@ def why_never(target: str, headroom: Headroom | None) -> str:
     return ""
 
 
-def _room(target: str, headroom: Headroom | None, shift: int) -> tuple[int, str]:
+def _room(target: str, headroom: Headroom | None, shift: int, coming: int) -> tuple[int, str]:
     """Return the share that the target has room for, and what bounds it."""
     if headroom is None:
         return shift, f"nothing is known of the room at {target}, so the share does not grow"
+    if headroom.is_between:
+        why = f"{target} is between its own exit and enter, so the share does not grow"
+        return shift, why
     if headroom.is_over_exit:
         return 0, f"{target} is not under its own exit, or that is not known"
     spare, of = headroom.requests_per_second, headroom.of_requests_per_second
     if spare is None or of is None:
         return shift, f"the load of {target} is not known, so the share does not grow"
-    more = math.floor(100 * min(1.0, spare / of)) if of > 0 else 100
+    part = min(1.0, spare / of) if of > 0 else 1.0
+    more = max(0, math.floor(100 * part * _PART_OF_ROOM) - coming)
+    if shift and more < LEAST_PERCENT:
+        more = 0
     return shift + more, f"{target} has room for {spare:.1f} more of {of:.1f} requests/s"
 
 

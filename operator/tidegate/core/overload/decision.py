@@ -80,6 +80,8 @@ class Timers:
         is_trying: Whether less than is safe is being tried.
         vain_tries: How often that was too little.
         allowed: What the spec allowed at the last look; None before the first.
+        shifted_at: When the share that is shifted grew last, seconds since 1970.
+        shown_percent: The share that is shifted which the target's own figures have in them.
     """
 
     over_since: float | None = None
@@ -92,6 +94,8 @@ class Timers:
     is_trying: bool = False
     vain_tries: int = 0
     allowed: Allowed | None = None
+    shifted_at: float = 0.0
+    shown_percent: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Headroom:
         of_requests_per_second: Requests that come to the one that would shift, to set the former
             against; None: unknown.
         is_over_exit: Whether one of its signals is over its own `exit`, or unknown.
+        is_between: Whether that is all: all are known, and none is over its own `enter`.
         shifts_itself: Whether it shifts requests away.
     """
 
@@ -126,4 +131,5 @@ class Headroom:
     requests_per_second: float | None = None
     of_requests_per_second: float | None = None
     is_over_exit: bool = True
+    is_between: bool = False
     shifts_itself: bool = False

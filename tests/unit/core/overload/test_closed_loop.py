@@ -4,12 +4,14 @@ The pools are models; bench/ has the real engines.
 """
 
 import functools
+import itertools
 import random
 
 import pytest
 
 from tidegate.core.overload.decision import Tick
 
+from . import pair
 from .loops import spec
 from .plant import KVCache, Prompts, Queue, run
 
@@ -134,3 +136,17 @@ def test_a_load_that_stays_within_bounds_is_never_touched():
 
     assert result.shares == [(0.0, 0)]
     assert result.decisions == 1, "and nothing is written"
+
+
+@each_tick
+@pytest.mark.parametrize("own", [0.05, 0.2, 0.35])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_shifted_turns_twice_at_most_in_ten_minutes_whatever_the_other_carries(
+    seed, own, tick
+):
+    """Each time it goes to and fro the prefix caches of both sides are worth less."""
+    shifted = [shift for _, _, shift in pair.shares(3.0, own, tick, seed=seed)]
+
+    steps = [after - before for before, after in itertools.pairwise(shifted) if after != before]
+    assert sum(one * other < 0 for one, other in itertools.pairwise(steps)) <= 2
+    assert max(shifted) > 0

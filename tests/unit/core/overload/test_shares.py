@@ -29,7 +29,7 @@ def test_the_order_of_the_actions_is_the_users():
 @pytest.mark.parametrize(
     ("headroom", "shift"),
     [
-        pytest.param(Headroom(True, 12.0, 100.0, False), 12, id="12 of 100 requests/s"),
+        pytest.param(Headroom(True, 12.0, 100.0, False), 6, id="half of 12 of 100 requests/s"),
         pytest.param(Headroom(True, 0.0, 100.0, False), 0, id="no room"),
         pytest.param(Headroom(True, None, 100.0, False), 0, id="room unknown"),
         pytest.param(Headroom(True, 12.0, None, False), 0, id="own load unknown"),
@@ -55,6 +55,30 @@ def test_a_target_that_fills_up_gets_less_step_by_step_and_the_rest_is_shed():
     seen = [loop.look(kv=0.85, headroom=FULL) and loop.shares for _ in range(5)]
 
     assert seen == [(10, 30), (20, 20), (30, 10), (40, 0), (40, 0)]
+
+
+def test_a_target_between_its_exit_and_enter_keeps_what_it_has_and_gets_no_more():
+    """Giving back and sending again by turns would find no prefix cached on either side."""
+    loop = Loop(spec(**SPILL))
+    loop.looks(2, kv=1.0)
+    assert loop.shares == (0, 40)
+
+    busy = Headroom(True, 0.0, 100.0, is_over_exit=True, is_between=True)
+    seen = [loop.look(kv=1.0, headroom=busy) and loop.shares for _ in range(3)]
+
+    assert seen == [(20, 40), (40, 40), (50, 40)]
+    assert "spill is between its own exit and enter, so the share does not grow" in (
+        loop.decision.because
+    )
+
+
+def test_what_is_on_its_way_to_a_target_is_taken_from_its_room_until_it_shows_there():
+    loop = Loop(spec(**SPILL))
+    room = Headroom(True, 60.0, 100.0, is_over_exit=False)
+
+    seen = [loop.look(kv=1.0, headroom=room) and loop.shares[1] for _ in range(5)]
+
+    assert seen == [20, 30, 30, 50, 50], "half of the room, and half of what is left of it later"
 
 
 def test_a_target_that_is_gone_or_would_send_them_back_gets_none_at_once():
@@ -102,5 +126,5 @@ def test_another_target_begins_from_nothing():
 def test_it_says_why_not_more_is_shifted():
     made = Loop(spec(**SPILL)).look(kv=1.0, headroom=Headroom(True, 12.0, 100.0, False))
 
-    assert made.message.endswith("12 % of the requests are served by spill and 8 % are turned away")
+    assert made.message.endswith("6 % of the requests are served by spill and 14 % are turned away")
     assert "spill has room for 12.0 more of 100.0 requests/s" in made.because
