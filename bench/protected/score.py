@@ -43,7 +43,8 @@ class Score:
 
     Attributes:
         first_seconds: From the threshold to the first request that was shed or shifted.
-        turns: Changes of direction of the share under a load that stays, in ten minutes.
+        turns: Changes of direction under a load that stays, in ten minutes: of what is taken off
+            in all, or of what is shifted, whichever has more.
         let_go_seconds: From the end of the load to no share at all.
         most_percent: The largest share.
         goodput: Requests per second under overload that were served in time and to the end, by
@@ -87,7 +88,7 @@ def score(
     seconds = end_seconds - begin_seconds
     return Score(
         first_seconds=_first(looks, enter, begin_seconds),
-        turns=turns([one.total for one in under]) * TEN_MINUTES_SECONDS / seconds,
+        turns=_turns(under) * TEN_MINUTES_SECONDS / seconds,
         let_go_seconds=_let_go(looks, end_seconds),
         most_percent=max((one.total for one in looks), default=0.0),
         goodput=_rates([one for one in asked if one.is_good(slo_seconds)], seconds),
@@ -101,6 +102,10 @@ def turns(shares: Sequence[float]) -> int:
     """Count how often a share changes its direction; the first way up is none."""
     steps = [after > before for before, after in pairwise(shares) if after != before]
     return sum(one != other for one, other in pairwise(steps))
+
+
+def _turns(looks: Sequence[Look]) -> int:
+    return max(turns([one.total for one in looks]), turns([one.shift for one in looks]))
 
 
 def grew(looks: Sequence[Look], since: float) -> float | None:
