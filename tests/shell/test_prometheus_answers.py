@@ -291,7 +291,7 @@ async def test_a_sample_that_was_scraped_while_prometheus_was_slow_to_answer_is_
             answers(EMPTY)(handler)
             return
         if "kv_cache_usage" in handler.path:
-            time.sleep(7)
+            time.sleep(7)  # more than clocks may be apart, less than the time-out
         at = time.time()
         figures = {"value": 0.5, "at": at - 1, "copies": 1}
         rows = [

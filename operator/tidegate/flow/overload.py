@@ -156,8 +156,7 @@ class _Look:
             exists=True,
             requests_per_second=_spare(load, own, spec.overload.kv_usage.exit),
             of_requests_per_second=own.requests_per_second if own else None,
-            is_over_exit=seen.has_gaps or not seen.is_under,
-            is_between=not (seen.has_gaps or seen.is_under or seen.is_over),
+            stands=seen.stands,
             shifts_itself=held is not None and held.shift_percent > 0,
         )
 

@@ -10,7 +10,7 @@ from tidegate.core.overload.decision import Headroom
 _PART_OF_ROOM = 0.5
 """What is taken at once of the room at a target: a cache that fills flutters, and is seen late."""
 LEAST_PERCENT = 5
-"""Points of a further step to a target at least: less is noise."""
+"""Points of a step at least: what signals, or rates of requests, ask for beyond that is noise."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ def _room(target: str, headroom: Headroom | None, shift: int, coming: int) -> tu
     """Return the share that the target has room for, and what bounds it."""
     if headroom is None:
         return shift, f"nothing is known of the room at {target}, so the share does not grow"
-    if headroom.is_between:
+    if headroom.stands == "between":
         why = f"{target} is between its own exit and enter, so the share does not grow"
         return shift, why
-    if headroom.is_over_exit:
+    if headroom.stands != "under exit":
         return 0, f"{target} is not under its own exit, or that is not known"
     spare, of = headroom.requests_per_second, headroom.of_requests_per_second
     if spare is None or of is None:

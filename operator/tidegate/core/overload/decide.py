@@ -70,16 +70,14 @@ def decide(
     held = look.held(previous, now)
     motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
     kept = replace(kept, demands=demand.seen(motion, held.total, span.remembers_seconds))
-    if now - kept.shifted_at >= motion.settle_seconds or held.shift < kept.shown_percent:
-        kept = replace(kept, shown_percent=held.shift)
+    kept = timers.shown(kept, held.shift, now, motion.settle_seconds)
     coming = held.shift - kept.shown_percent
     bounds = caps.caps(allowed.of_spec(spec), remembered.allowed, to, headroom, held, coming)
     made = Look(spec, replace(motion, timers=kept), previous, held, bounds, to).draft()
     if made.state == "Normal" and not made.shares.total:
         kept = timers.forgotten(kept)
     kept = timers.learned(kept, seen, held.total, made.shares.total, span)
-    if made.shares.shift > held.shift:
-        kept = replace(kept, shifted_at=now)
+    kept = timers.shifted(kept, held.shift, made.shares.shift, now)
     if by is not None:
         made = lever.refused(made, by, why_not)
     return draft.settled(made, previous, now), kept

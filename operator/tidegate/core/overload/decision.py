@@ -7,6 +7,7 @@ from tidegate.api.gate_config import PoolName
 from tidegate.api.reasons import Reason
 from tidegate.core.overload.allowed import Allowed
 from tidegate.core.overload.bracket import Bracket
+from tidegate.core.overload.pressure import Standing
 from tidegate.core.overload.recent import Highest
 from tidegate.core.overload.signal import Signal
 
@@ -122,14 +123,12 @@ class Headroom:
         requests_per_second: Requests that it could serve beyond its present load; None: unknown.
         of_requests_per_second: Requests that come to the one that would shift, to set the former
             against; None: unknown.
-        is_over_exit: Whether one of its signals is over its own `exit`, or unknown.
-        is_between: Whether that is all: all are known, and none is over its own `enter`.
+        stands: How its own signals stand to its own thresholds.
         shifts_itself: Whether it shifts requests away.
     """
 
     exists: bool
     requests_per_second: float | None = None
     of_requests_per_second: float | None = None
-    is_over_exit: bool = True
-    is_between: bool = False
+    stands: Standing = "unknown"
     shifts_itself: bool = False

@@ -6,11 +6,14 @@ full at 1; a backlog counts as full at `FULL_BACKLOG` times `enter`, where nothi
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from tidegate.api.gate_config import PoolName
 from tidegate.api.overload_spec import OverloadSpec
 from tidegate.core.overload.signal import TRIGGERS, Key, Sample, Signal, Signals, Unknown
 
+Standing = Literal["under exit", "between", "over enter", "unknown"]
+"""How all that decides of a deployment stands to its own thresholds, taken together."""
 FULL_BACKLOG = 2.0
 """Twice `enter`: by then a prompt waits twice as long as is borne, so all may be turned away."""
 
@@ -81,6 +84,15 @@ class Pressure:
     def has_gaps(self) -> bool:
         """Tell whether something that decides is unknown."""
         return bool(self.unknown) or not self.known
+
+    @property
+    def stands(self) -> Standing:
+        """How they stand, for those who would send requests here."""
+        if self.has_gaps:
+            return "unknown"
+        if self.is_over:
+            return "over enter"
+        return "under exit" if self.is_under else "between"
 
     @property
     def level(self) -> float | None:

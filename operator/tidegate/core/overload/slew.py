@@ -14,7 +14,7 @@ engine that needs seconds to answer to a change, and with queues that are full o
 import math
 from dataclasses import dataclass
 
-from tidegate.core.overload.caps import Shares
+from tidegate.core.overload.caps import LEAST_PERCENT, Shares
 from tidegate.core.overload.decision import Tick, Timers
 from tidegate.core.overload.pressure import Pressure
 
@@ -22,8 +22,6 @@ UP_PERCENT, DOWN_PERCENT = 20, 10
 """Points of a step at most: gates protect meanwhile, and what is given back may come as a wave."""
 AGAIN_PERCENT = 10
 """Points of the first step of a new excess at most."""
-LEAST_PERCENT = 5
-"""Points of a step at least: what signals, or rates of requests, ask for beyond that is noise."""
 STEP_SECONDS = 4.0
 """From one step to the next at least, for an engine to answer; a tick of 5 s, less its jitter."""
 SETTLE_SECONDS = 10.0

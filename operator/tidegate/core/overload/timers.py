@@ -83,6 +83,18 @@ def _is_retry(timers: Timers) -> bool:
     return known.is_retry or since > known.raised_at
 
 
+def shown(timers: Timers, shift_percent: int, now: float, settle_seconds: float) -> Timers:
+    """Return the timers with what a target's own figures have in them of what is shifted to it."""
+    if now - timers.shifted_at < settle_seconds and shift_percent >= timers.shown_percent:
+        return timers
+    return replace(timers, shown_percent=shift_percent)
+
+
+def shifted(timers: Timers, before: int, after: int, now: float) -> Timers:
+    """Return the timers after the share that is shifted has moved from one amount to another."""
+    return replace(timers, shifted_at=now) if after > before else timers
+
+
 def forgotten(timers: Timers) -> Timers:
     """Return the timers once an overload is over: the next one is another."""
     return replace(timers, bracket=None, is_trying=False, vain_tries=0)

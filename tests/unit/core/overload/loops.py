@@ -13,7 +13,7 @@ KV = ("decode", Signal.KV_USAGE)
 BACKLOG = ("prefill", Signal.PREFILL_BACKLOG)
 TICK = Tick(interval_seconds=5, scrape_interval_seconds=5, ttl_seconds=60)
 GONE = Unknown(Reason.METRICS_STALE, "the newest sample is 47 s old")
-ROOMY = Headroom(True, 100.0, 100.0, is_over_exit=False)
+ROOMY = Headroom(True, 100.0, 100.0, stands="under exit")
 """A target that could take everything."""
 
 

@@ -95,8 +95,7 @@ def _look(one, other, at):
         True,
         spare,
         one.load.requests_per_second,
-        is_over_exit=not seen.is_under,
-        is_between=not (seen.is_under or seen.is_over),
+        stands=seen.stands,
     )
     for pool, room in ((other, None), (one, headroom)):
         offered = pool.load.requests_per_second

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from tidegate.core.overload.decide import DWELL_SECONDS, decide
 from tidegate.core.overload.decision import Headroom
+from tidegate.core.overload.pressure import Standing
 from tidegate.core.overload.signal import Sample
 
 from .loops import KV, ROOMY, TICK, Loop, lever, spec
 
+STANDINGS = get_args(Standing)
 UP_PERCENT, DOWN_PERCENT = 20, 10
 """What users are promised of one step; not read from the code that is to keep it."""
 MANY = settings(max_examples=60)
@@ -26,7 +29,7 @@ ROOM = st.one_of(
         exists=st.just(True),
         requests_per_second=st.one_of(st.none(), st.floats(0, 100)),
         of_requests_per_second=st.one_of(st.none(), st.floats(0, 100)),
-        is_over_exit=st.booleans(),
+        stands=st.sampled_from(STANDINGS),
     ),
 )
 PARTS = {
@@ -324,7 +327,7 @@ def a_series(chance):
     for _ in range(40):
         kv = min(1.0, max(0.0, kv + chance.gauss(0, 0.1)))
         backlog = max(0.0, backlog + chance.gauss(0, 0.7))
-        room = Headroom(True, 100 * chance.random(), 100.0, chance.random() < 0.2)
+        room = Headroom(True, 100 * chance.random(), 100.0, chance.choice(STANDINGS))
         yield {
             "kv": None if chance.random() < 0.1 else kv,
             "backlog": None if chance.random() < 0.1 else backlog,

@@ -150,7 +150,9 @@ def test_without_a_prometheus_what_a_lever_left_goes_back_step_by_step_at_once()
 REFUSED = [
     pytest.param(Headroom(False), "is not there", id="it is not there, or no gate is ready"),
     pytest.param(
-        Headroom(True, 50, 50, False, shifts_itself=True), "in a circle", id="it shifts itself"
+        Headroom(True, 50, 50, "under exit", shifts_itself=True),
+        "in a circle",
+        id="it shifts itself",
     ),
 ]
 GONE = {"gone": Headroom(False), "spill": ROOMY}

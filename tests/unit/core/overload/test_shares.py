@@ -7,7 +7,7 @@ from tidegate.core.overload.decision import Headroom
 from .loops import ROOMY, Loop, spec
 
 SPILL = {"shift": {"to": "spill", "maxPercent": 50}}
-FULL = Headroom(True, 0.0, 100.0, is_over_exit=True)
+FULL = Headroom(True, 0.0, 100.0, stands="over enter")
 
 
 def test_requests_are_shifted_before_any_is_shed():
@@ -29,13 +29,17 @@ def test_the_order_of_the_actions_is_the_users():
 @pytest.mark.parametrize(
     ("headroom", "shift"),
     [
-        pytest.param(Headroom(True, 12.0, 100.0, False), 6, id="half of 12 of 100 requests/s"),
-        pytest.param(Headroom(True, 0.0, 100.0, False), 0, id="no room"),
-        pytest.param(Headroom(True, None, 100.0, False), 0, id="room unknown"),
-        pytest.param(Headroom(True, 12.0, None, False), 0, id="own load unknown"),
-        pytest.param(Headroom(True, 100.0, 100.0, True), 0, id="over its own exit"),
+        pytest.param(
+            Headroom(True, 12.0, 100.0, "under exit"), 6, id="half of 12 of 100 requests/s"
+        ),
+        pytest.param(Headroom(True, 0.0, 100.0, "under exit"), 0, id="no room"),
+        pytest.param(Headroom(True, None, 100.0, "under exit"), 0, id="room unknown"),
+        pytest.param(Headroom(True, 12.0, None, "under exit"), 0, id="own load unknown"),
+        pytest.param(Headroom(True, 100.0, 100.0, "over enter"), 0, id="over its own enter"),
+        pytest.param(Headroom(True, 100.0, 100.0, "between"), 0, id="between its exit and enter"),
+        pytest.param(Headroom(True, 100.0, 100.0), 0, id="its signals are not known"),
         pytest.param(Headroom(False), 0, id="not there"),
-        pytest.param(Headroom(True, 100.0, 100.0, False, True), 0, id="shifts itself"),
+        pytest.param(Headroom(True, 100.0, 100.0, "under exit", True), 0, id="shifts itself"),
         pytest.param(None, 0, id="nothing known"),
     ],
 )
@@ -63,7 +67,7 @@ def test_a_target_between_its_exit_and_enter_keeps_what_it_has_and_gets_no_more(
     loop.looks(2, kv=1.0)
     assert loop.shares == (0, 40)
 
-    busy = Headroom(True, 0.0, 100.0, is_over_exit=True, is_between=True)
+    busy = Headroom(True, 0.0, 100.0, stands="between")
     seen = [loop.look(kv=1.0, headroom=busy) and loop.shares for _ in range(3)]
 
     assert seen == [(20, 40), (40, 40), (50, 40)]
@@ -74,7 +78,7 @@ def test_a_target_between_its_exit_and_enter_keeps_what_it_has_and_gets_no_more(
 
 def test_what_is_on_its_way_to_a_target_is_taken_from_its_room_until_it_shows_there():
     loop = Loop(spec(**SPILL))
-    room = Headroom(True, 60.0, 100.0, is_over_exit=False)
+    room = Headroom(True, 60.0, 100.0, stands="under exit")
 
     seen = [loop.look(kv=1.0, headroom=room) and loop.shares[1] for _ in range(5)]
 
@@ -124,7 +128,7 @@ def test_another_target_begins_from_nothing():
 
 
 def test_it_says_why_not_more_is_shifted():
-    made = Loop(spec(**SPILL)).look(kv=1.0, headroom=Headroom(True, 12.0, 100.0, False))
+    made = Loop(spec(**SPILL)).look(kv=1.0, headroom=Headroom(True, 12.0, 100.0, "under exit"))
 
     assert made.message.endswith("6 % of the requests are served by spill and 14 % are turned away")
     assert "spill has room for 12.0 more of 100.0 requests/s" in made.because
