@@ -22,6 +22,9 @@ _CLIENT_SECONDS = 90.0
 _BREAKS = (httpx2.TransportError, ValueError)
 """What the SDK raises where a connection breaks amid a stream, and where half of an event came."""
 
+_TOLD_LATER = "RateLimitError"
+"""How a fault begins that names a time to come back: a 429 of the gate."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -76,6 +79,11 @@ class Streams(Arrivals[openai.AsyncOpenAI]):
     def lost(self) -> Counter[str]:
         """Count those who did not get what they asked for, by what they met."""
         return Counter(one.fault or f"broke off: {one}" for one in self.done if not one.is_whole)
+
+    def lost_when_let_in(self) -> Counter[str]:
+        """Count as `lost`, without those who were told to come back: they were not let in."""
+        lost = self.lost()
+        return Counter({fault: n for fault, n in lost.items() if not fault.startswith(_TOLD_LATER)})
 
     def broken(self) -> Sequence[Stream]:
         """Return the streams that had begun and broke off."""

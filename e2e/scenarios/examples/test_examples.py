@@ -22,6 +22,8 @@ from e2e.streams import Streams
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ENGINE_SECONDS = 400.0
 """Two engines that start on two busy cores."""
+STREAMS_PER_SECOND = 0.5
+"""Twice as many are more than an engine serves while others start on two slow cores."""
 MODEL = "tiny"
 PROMPT = {"model": MODEL, "prompt": " hello" * 40, "max_tokens": 8, "temperature": 0}
 
@@ -30,7 +32,8 @@ pytestmark = pytest.mark.timeout(ENGINE_SECONDS + 200)
 
 @contextlib.contextmanager
 def applied(kube, namespace, file, change=None):
-    """An example that is ready; its engines are gone again at the end."""
+    """An example that is ready; those before make room, and its engines are gone at the end."""
+    kube.kubectl("delete", "llmd", "--all", "-n", namespace)
     deployment = llmd.apply(kube, namespace, EXAMPLES / file, change=change)
     try:
         deployment.wait_ready(ENGINE_SECONDS)
@@ -107,6 +110,18 @@ def test_unified_has_the_kv_cache_that_the_plan_says(kube, unified):
     assert measured(kube, pod) == predicted(planned)
 
 
+def test_what_the_engine_told_of_its_kv_cache_is_shown_beside_the_plan(unified):
+    unified.wait_for("BudgetDrift", "False", "AsPlanned")
+    (planned,) = unified.status["plan"]
+
+    assert planned["measured"] == {
+        "kvTokens": 8192,
+        "kvBlocks": planned["kvBlocks"],
+        "blockSize": planned["kvBlockSize"],
+        "driftPercent": 0,
+    }
+
+
 def test_the_double_answers_as_the_real_engine_does(local, kube, namespace, unified):
     """With the flags that were rendered for the real one, so that scenarios may rely on it."""
     image = double_image.REFERENCE
@@ -123,8 +138,7 @@ def test_the_double_answers_as_the_real_engine_does(local, kube, namespace, unif
     assert differences == [], "\n".join(map(str, differences))
 
 
-def test_mixed_classes_have_the_numbers_of_their_class(kube, unified, shared_namespace):
-    unified.delete()  # makes room: two engines at once, no more
+def test_mixed_classes_have_the_numbers_of_their_class(kube, shared_namespace):
     with applied(kube, shared_namespace, "mixed-classes.yaml") as deployment:
         status = deployment.status
         plans = {entry["gpuProduct"]: entry for entry in status["plan"]}
@@ -139,46 +153,60 @@ def test_mixed_classes_have_the_numbers_of_their_class(kube, unified, shared_nam
         assert plans == {}, "one pod on each class"
 
 
-def test_prefill_decode_moves_the_prompt_between_the_nodes(local, kube, shared_namespace):
-    with applied(kube, shared_namespace, "prefill-decode.yaml") as deployment:
-        (prefill,), (decode,) = deployment.pods("prefill"), deployment.pods("decode")
-        assert node_of(prefill) != node_of(decode)
-        plans = {entry["pool"]: entry for entry in deployment.status["plan"]}
-        assert measured(kube, prefill) == predicted(plans["prefill"])
-        assert measured(kube, decode) == predicted(plans["decode"])
-
-        proofs = [pair.prove(kube.pod_url(prefill), kube.pod_url(decode), MODEL) for _ in range(3)]
-
-        assert all(proof.moved_all for proof in proofs), [proof.by_source for proof in proofs]
-        assert [proof.text for proof in proofs] == [proof.text_alone for proof in proofs]
-
-        urls = deployment.address, kube.pod_url(prefill), kube.pod_url(decode)
-        by_gate = [pair.prove_by_gate(*urls, MODEL) for _ in range(3)]
-
-        assert all(proof.moved_all for proof in by_gate), [proof.by_source for proof in by_gate]
-        assert [proof.text for proof in by_gate] == [proof.text_alone for proof in by_gate]
-
-
-@pytest.mark.parametrize("file", ["canary.yaml", "prefill-decode.yaml"])
 def test_a_changed_flag_is_rolled_out_under_streams_and_nobody_loses_one(
-    local, kube, shared_namespace, file
+    local, kube, shared_namespace
 ):
+    with applied(kube, shared_namespace, "canary.yaml") as deployment:
+        rolled_out_under_streams(deployment)
+
+
+@pytest.fixture(scope="module")
+def prefill_decode(kube, shared_namespace):
+    with applied(kube, shared_namespace, "prefill-decode.yaml") as deployment:
+        yield deployment
+
+
+def test_prefill_decode_moves_the_prompt_between_the_nodes(local, kube, prefill_decode):
+    (prefill,), (decode,) = prefill_decode.pods("prefill"), prefill_decode.pods("decode")
+    assert node_of(prefill) != node_of(decode)
+    plans = {entry["pool"]: entry for entry in prefill_decode.status["plan"]}
+    assert measured(kube, prefill) == predicted(plans["prefill"])
+    assert measured(kube, decode) == predicted(plans["decode"])
+
+    proofs = [pair.prove(kube.pod_url(prefill), kube.pod_url(decode), MODEL) for _ in range(3)]
+
+    assert all(proof.moved_all for proof in proofs), [proof.by_source for proof in proofs]
+    assert [proof.text for proof in proofs] == [proof.text_alone for proof in proofs]
+
+    urls = prefill_decode.address, kube.pod_url(prefill), kube.pod_url(decode)
+    by_gate = [pair.prove_by_gate(*urls, MODEL) for _ in range(3)]
+
+    assert all(proof.moved_all for proof in by_gate), [proof.by_source for proof in by_gate]
+    assert [proof.text for proof in by_gate] == [proof.text_alone for proof in by_gate]
+
+
+def test_a_pair_is_rolled_out_under_streams_and_nobody_loses_one(local, prefill_decode):
+    """Four engines share the machine while the new two start."""
+    rolled_out_under_streams(prefill_decode)
+
+
+def rolled_out_under_streams(deployment):
     """By the clock: nobody judges here. One pod of each pool, and a GPU more for its canary."""
     steps = [{"weight": 50, "pause": "5s"}]
     by_clock = {"strategy": "Canary", "steps": steps, "bounds": None, "gpuBudget": 2}
-    with applied(kube, shared_namespace, file, {"rollout": by_clock}) as deployment:
-        before = deployment.status["revision"]
-        with Streams(deployment.address, per_second=1.0, output_tokens=8) as streams:
-            deployment.patch({"engine": {"maxNumSeqs": 4}})
-            deployment.wait_for("Promoted", "False", seconds=60)
-            deployment.wait_for("Promoted", "True", "Promoted", ENGINE_SECONDS)
-            wait_until("the new one serves", lambda: len(streams.of(now(deployment))) > 3, 60)
+    before = deployment.status["revision"]
+    seqs = deployment.document["spec"]["engine"]["maxNumSeqs"]
+    with Streams(deployment.address, STREAMS_PER_SECOND, output_tokens=8) as streams:
+        wait_until("the old one serves", lambda: len(streams.of(before)) > 3, 60)
+        deployment.patch({"engine": {"maxNumSeqs": seqs // 2}, "rollout": by_clock})
+        deployment.wait_for("Promoted", "False", seconds=60)
+        deployment.wait_for("Promoted", "True", "Promoted", ENGINE_SECONDS)
+        wait_until("the new one serves", lambda: len(streams.of(now(deployment))) > 3, 60)
 
-        assert now(deployment) != before
-        assert not streams.lost(), f"of {len(streams.done)}"
-        assert len(streams.of(before)) > 3
-        served = {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
-        assert served == {now(deployment)}
+    assert now(deployment) != before
+    assert not streams.lost_when_let_in(), f"of {len(streams.done)}"
+    served = {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
+    assert served == {now(deployment)}
 
 
 def now(deployment):

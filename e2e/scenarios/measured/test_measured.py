@@ -1,4 +1,7 @@
-"""What engines tell of their KV cache: shown beside the plan, and used at the next rollout."""
+"""What engines tell of their KV cache: shown beside the plan, and used at the next rollout.
+
+Of doubles, which can be off; test_examples has the same of a real vLLM that is not.
+"""
 
 import json
 import time
@@ -9,9 +12,6 @@ from e2e import llmd
 from e2e.kube import Not, wait_until
 from e2e.operator_install import RESYNC_SECONDS
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-ENGINE_SECONDS = 400.0
-"""For a real engine on two busy cores."""
 METRICS = ("tidegate_budget_drift_ratio", "tidegate_measured_kv_tokens")
 STORE = "tidegate-measurements"
 NOT_THE_ENGINE = {"pools": {"unified": {"podTemplate": {"annotations": {"team": "chat"}}}}}
@@ -103,20 +103,3 @@ def versions(deployment):
         (d["kind"], d["metadata"]["name"]): d["metadata"]["resourceVersion"]
         for d in deployment.children()
     }
-
-
-@pytest.mark.timeout(ENGINE_SECONDS + 200)
-def test_a_real_engine_has_the_kv_cache_that_was_planned(kube, namespace):
-    deployment = llmd.apply(kube, namespace, EXAMPLES / "unified.yaml")
-    deployment.wait_ready(ENGINE_SECONDS)
-
-    found = entry(deployment)
-
-    assert found["kvTokens"] == 8192
-    assert found["measured"] == {
-        "kvTokens": 8192,
-        "kvBlocks": found["kvBlocks"],
-        "blockSize": found["kvBlockSize"],
-        "driftPercent": 0,
-    }
-    deployment.wait_for("BudgetDrift", "False", "AsPlanned")
