@@ -282,6 +282,21 @@ class TestWithoutData:
         assert len(set(writes)) == 1
         assert world.condition("MetricsAvailable")["reason"] == "MetricsStale"
 
+    async def test_another_signal_that_is_lost_is_news_and_so_is_that_shares_hold(self):
+        world = await serving()
+        stale = Unknown(Reason.METRICS_STALE, "its sample is 47 s old")
+        world.metrics.tell(stale, 0.0)
+        await world.oversee(60)
+        assert "kvUsage of pool unified" in world.condition("MetricsAvailable")["message"]
+
+        world.metrics.tell(FULL, stale)
+        await world.oversee(60)
+
+        told = world.condition("MetricsAvailable")["message"]
+        assert "prefillBacklog of pool unified" in told
+        assert "kvUsage" not in told
+        assert "shares hold for" in told
+
     async def test_a_pool_without_a_ready_pod_has_nothing_to_measure(self):
         world = await serving(pools={"unified": {"replicas": 0}})
         del world.metrics.values[CHAT]
@@ -459,6 +474,34 @@ class TestAShift:
         await world.oversee(10)
 
         assert config(world).shift.percent <= 20
+
+    async def test_goes_to_none_that_turns_requests_of_its_own_away(self):
+        """It is calm for that very reason."""
+        world = await self.world(overload={"actions": ["Shed"]})
+        world.metrics.tell(CALM)
+        world.metrics.tell(FULL, name="other")
+        await world.oversee(60)
+        world.metrics.tell(CALM, name="other")
+        world.metrics.tell(FULL)
+        await world.oversee(15)
+
+        assert config(world, "other").shed is not None
+        assert config(world).shift is None
+        assert shed(world) > 0
+
+    async def test_leaves_room_for_the_others_that_shift_there(self):
+        world = await self.world()
+        world.apply("third", overload={"shift": {"to": "other", "maxPercent": 50}})
+        await world.run()
+        # 4,000 are left, 500 for each request a second: 8 of 20, of which half are sent at once
+        world.metrics.carried |= {
+            OTHER: Load(8, 8, 4000, 10_000),
+            Ref("default", "third"): Load(20, 18, 9000, 10_000),
+        }
+        world.metrics.tell(FULL, name="third")
+        await world.oversee(20)
+
+        assert [config(world, name).shift.percent for name in ("chat", "third")] == [10, 10]
 
     async def test_goes_to_none_without_a_gate_or_that_is_not_there(self):
         world = await self.world()

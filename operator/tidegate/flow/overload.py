@@ -6,18 +6,19 @@ gates' configuration and the rest into status. A tick at rest wakes nobody.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from tidegate.api import llmdeployment
 from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.api.reasons import Reason
-from tidegate.core.overload import conditions, pressure, to_status
+from tidegate.core.overload import allowed, conditions, pressure, to_status
 from tidegate.core.overload.complete import complete
 from tidegate.core.overload.decide import decide
-from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
+from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers, Traffic
 from tidegate.core.overload.last_known import bridged
 from tidegate.core.overload.load import Load, spare_per_second
 from tidegate.core.overload.signal import Signals
-from tidegate.core.status.conditions import Verdict
+from tidegate.core.status.conditions import Verdict, find
 from tidegate.errors import Invalid
 from tidegate.flow import telling, unseen
 from tidegate.flow.memory import Memory
@@ -100,7 +101,7 @@ class _Look:
             timers,
             self.now,
             self.tick,
-            load.requests_per_second if load else None,
+            Traffic(load.requests_per_second, load.admitted_per_second) if load else Traffic(),
         )
         if self._is_off(decision):
             return Overseen(None, Timers(), signals, metrics, self.now, uid)
@@ -129,12 +130,11 @@ class _Look:
         if verdict.reason == Reason.METRICS_MISSING and not _has_ready_pods(document):
             message = "No pod is ready, so there is nothing to measure."
             verdict = replace(verdict, status="Unknown", message=message)
-        if before is None:
-            status = telling.previous(document)
-            return conditions.steady(verdict, status.conditions if status else [])
-        known = before.metrics
-        is_same = (known.status, known.reason) == (verdict.status, verdict.reason)
-        return known if is_same else verdict
+        if before is not None:
+            return conditions.steady(verdict, before.metrics)
+        status = telling.previous(document)
+        stored = find(status.conditions, verdict.type) if status else None
+        return conditions.steady(verdict, stored)
 
     def _signals(self, ref: Ref, document: Document, spec: LLMDeploymentSpec) -> Signals:
         pools = [name for name, pool in spec.pools.by_name().items() if pool.replicas]
@@ -154,11 +154,30 @@ class _Look:
         held = decision_of(target, document, self.memory)
         return Headroom(
             exists=True,
-            requests_per_second=_spare(load, own, spec.overload.kv_usage.exit),
+            requests_per_second=_spare(
+                load, own, spec.overload.kv_usage.exit, self._senders(target)
+            ),
             of_requests_per_second=own.requests_per_second if own else None,
             stands=seen.stands,
-            shifts_itself=held is not None and held.shift_percent > 0,
+            shifts=_shifts(held, ref),
+            shed_percent=held.shed_percent if held else 0,
         )
+
+    def _senders(self, target: Ref) -> int:
+        """Count the deployments that send requests to one, or will: its room is for all of them."""
+        near = (ref for ref in self.cluster.refs() if ref.namespace == target.namespace)
+        return sum(self._sends(ref, target.name) for ref in near)
+
+    def _sends(self, ref: Ref, to: str) -> bool:
+        document, spec = self._read(ref)
+        if document is None or spec is None:
+            return False
+        held = decision_of(ref, document, self.memory)
+        if held is not None and held.shift_to:
+            return held.shift_to == to
+        if not allowed.of_spec(spec.overload).shift_to(to):
+            return False
+        return pressure.read(spec.overload, self._signals(ref, document, spec)).is_over
 
     def _read(self, ref: Ref) -> tuple[Document | None, LLMDeploymentSpec | None]:
         """Return a deployment and its spec; None for one that is going or cannot be read."""
@@ -190,5 +209,13 @@ def _has_ready_pods(document: Document) -> bool:
     return any(pool.get("ready") for pool in pools)
 
 
-def _spare(target: Load | None, source: Load | None, budget: float) -> float | None:
-    return None if target is None else spare_per_second(target, source, budget)
+def _shifts(held: Decision | None, source: Ref) -> Literal["nowhere", "elsewhere", "back"]:
+    if held is None or not held.shift_percent:
+        return "nowhere"
+    return "back" if held.shift_to == source.name else "elsewhere"
+
+
+def _spare(target: Load | None, source: Load | None, budget: float, senders: int) -> float | None:
+    """Return one's part of the room, in requests a second; None where nothing tells."""
+    spare = None if target is None else spare_per_second(target, source, budget)
+    return None if spare is None else spare / max(1, senders)

@@ -33,6 +33,6 @@ def _stopped(overload: OverloadSpec, action: Action) -> str:
         if overload.shift is None:
             return "shift.to is not set"
         return "" if bounds.shift else f"shift.maxPercent is {overload.shift.max_percent:g}"
-    if not bounds.shed:
-        return f"shed.maxPercent is {overload.shed.max_percent:g}"
-    return "" if overload.shed.floor else "shed.floor 0 spares every class"
+    if not overload.shed.floor:
+        return "shed.floor 0 spares every class"
+    return "" if bounds.shed else f"shed.maxPercent is {overload.shed.max_percent:g}"

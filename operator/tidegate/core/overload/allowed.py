@@ -20,8 +20,12 @@ class Allowed:
 
 
 def of_spec(spec: OverloadSpec) -> Allowed:
-    """Return what a spec allows; a lever may go beyond it."""
-    shed = math.floor(spec.shed.max_percent) if "Shed" in spec.actions else 0
+    """Return what a spec allows; a lever may go beyond it.
+
+    A floor of 0 is that of every class: none may be shed, whatever `maxPercent` says.
+    """
+    sheds = "Shed" in spec.actions and spec.shed.floor > 0
+    shed = math.floor(spec.shed.max_percent) if sheds else 0
     if "Shift" not in spec.actions or spec.shift is None:
         return Allowed(shed, 0, "")
     return Allowed(shed, math.floor(spec.shift.max_percent), spec.shift.to)

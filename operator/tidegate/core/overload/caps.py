@@ -51,6 +51,7 @@ def caps(
     headroom: Headroom | None,
     now: Shares,
     coming: int = 0,
+    borne: int = 100,
 ) -> Caps:
     """Return the bounds of the loop's shares.
 
@@ -61,6 +62,7 @@ def caps(
         headroom: What it can take; None where that is not known.
         now: The shares that hold.
         coming: Of what is shifted, percent that the target's headroom doesn't have in it yet.
+        borne: The share up to which the target may be sent more, by what it has not borne before.
     """
     shed, most = allowed.shed, allowed.shift_to(target)
     kept = _kept(now, target, allowed, before)
@@ -68,6 +70,8 @@ def caps(
     if why:
         return Caps(Shares(shed, 0), Shares(shed, 0), Shares(kept.shed, 0), why)
     room, why = _room(target, headroom, now.shift, coming)
+    if room > max(now.shift, borne):
+        room, why = max(now.shift, borne), f"{target} has not borne more than {borne} % of late"
     why = why if room < most else ""
     return Caps(Shares(shed, most), Shares(shed, min(most, room)), kept, why)
 
@@ -91,7 +95,7 @@ def why_never(target: str, headroom: Headroom | None) -> str:
         return ""
     if not headroom.exists:
         return f"{target} is not there, or has no gate that serves"
-    if headroom.shifts_itself:
+    if headroom.shifts != "nowhere":
         return f"{target} shifts requests itself: they could go in a circle"
     return ""
 
@@ -100,6 +104,8 @@ def _room(target: str, headroom: Headroom | None, shift: int, coming: int) -> tu
     """Return the share that the target has room for, and what bounds it."""
     if headroom is None:
         return shift, f"nothing is known of the room at {target}, so the share does not grow"
+    if headroom.shed_percent:
+        return 0, f"{target} turns requests of its own away"
     if headroom.stands == "between":
         why = f"{target} is between its own exit and enter, so the share does not grow"
         return shift, why

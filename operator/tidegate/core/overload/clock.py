@@ -28,7 +28,7 @@ def decided(previous: Decision, now: float) -> Decision:
 
 def remembered(timers: Timers, now: float) -> Timers:
     """Return timers that began by now; samples of the future are dropped, as they tell no trend."""
-    bracket = timers.bracket
+    bracket, pressed = timers.bracket, timers.pressed
     return replace(
         timers,
         over_since=_by(timers.over_since, now),
@@ -38,6 +38,8 @@ def remembered(timers: Timers, now: float) -> Timers:
         offered=tuple((min(at, now), value) for at, value in timers.offered),
         demands=tuple((min(at, now), value) for at, value in timers.demands),
         bracket=replace(bracket, raised_at=min(bracket.raised_at, now)) if bracket else None,
+        shifted_at=min(timers.shifted_at, now),
+        pressed=replace(pressed, at=min(pressed.at, now)) if pressed else None,
     )
 
 

@@ -1,7 +1,6 @@
 """What the loop says as conditions: Overloaded, TrafficShifted, MetricsAvailable."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tidegate.api.conditions import Condition, ConditionType, Status
@@ -10,11 +9,10 @@ from tidegate.api.reasons import Reason
 from tidegate.core.overload import pressure, words
 from tidegate.core.overload.decision import Decision
 from tidegate.core.overload.signal import Signals, Unknown
-from tidegate.core.status import conditions
 from tidegate.core.status.conditions import Verdict
 
 _CAP = "the gates' own token cap protects"
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_SIGNAL = re.compile(r"\w+ of pool \w+")
 
 
 def overloaded(decision: Decision) -> Verdict:
@@ -66,14 +64,19 @@ def _policy(spec: OverloadSpec) -> str:
     return f"shares hold for {spec.hold_for:g} s (holdFor), then {_CAP} alone"
 
 
-def steady(verdict: Verdict, previous: Sequence[Condition]) -> Verdict:
-    """Return the verdict in the words that are stored, where only numbers in them differ.
+def steady(verdict: Verdict, before: Condition | Verdict | None) -> Verdict:
+    """Return the verdict in the words of before, where it is about the same.
 
-    For MetricsAvailable: ages move at every tick, and a write for them would tell nothing new.
+    For MetricsAvailable: ages move at every tick, and so may the words in which a connection
+    fails; a write for them would tell nothing new.
     """
-    before = conditions.find(previous, verdict.type)
     if before is None or (before.status, before.reason) != (verdict.status, verdict.reason):
         return verdict
-    if _NUMBER.sub("#", before.message) != _NUMBER.sub("#", verdict.message):
+    if _about(before.message) != _about(verdict.message):
         return verdict
     return replace(verdict, message=before.message)
+
+
+def _about(message: str) -> tuple[set[str], str]:
+    """Return which signals a message names, and what it says that holds."""
+    return set(_SIGNAL.findall(message)), message.rpartition("; ")[2]

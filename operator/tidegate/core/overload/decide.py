@@ -19,10 +19,11 @@ from tidegate.core.overload import (
     look,
     pressure,
     queries,
+    spill,
     timers,
     words,
 )
-from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
+from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers, Traffic
 from tidegate.core.overload.draft import Draft
 from tidegate.core.overload.lever import target
 from tidegate.core.overload.look import DWELL_SECONDS, Look
@@ -31,6 +32,8 @@ from tidegate.core.overload.slew import Motion
 from tidegate.core.overload.timers import Span
 
 __all__ = ["DWELL_SECONDS", "decide"]
+
+_UNKNOWN = Traffic()
 
 
 def decide(
@@ -41,7 +44,7 @@ def decide(
     remembered: Timers,
     now: float,
     tick: Tick,
-    offered_per_second: float | None = None,
+    traffic: Traffic = _UNKNOWN,
 ) -> tuple[Decision, Timers]:
     """Return what holds from now on, and what to remember; the same value while nothing happens.
 
@@ -53,13 +56,12 @@ def decide(
         remembered: What the last decision left to remember.
         now: Seconds since 1970.
         tick: How often this is asked, at data how old.
-        offered_per_second: Requests that come to the deployment, those that are turned away or
-            shifted included, as a mean over `queries.window_seconds`; None where that is unknown.
+        traffic: What comes to the deployment's gates.
     """
     previous, remembered = clock.decided(previous, now), clock.remembered(remembered, now)
     seen = pressure.read(spec, signals)
     span = Span(now, queries.window_seconds(tick.scrape_interval_seconds), spec.exit_after)
-    kept = timers.advanced(remembered, seen, offered_per_second, span)
+    kept = timers.advanced(remembered, seen, traffic.offered_per_second, span)
     kept = replace(kept, allowed=allowed.of_spec(spec))
     by, to = lever.held(spec, now), target(spec, previous, now)
     why_not = lever.why_not(by, to, headroom_of)
@@ -69,14 +71,22 @@ def decide(
     headroom = headroom_of(to) if to else None
     held = look.held(previous, now)
     motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
-    kept = replace(kept, demands=demand.seen(motion, held.total, span.remembers_seconds))
-    kept = timers.shown(kept, held.shift, now, motion.settle_seconds)
-    coming = held.shift - kept.shown_percent
-    bounds = caps.caps(allowed.of_spec(spec), remembered.allowed, to, headroom, held, coming)
+    demands = demand.seen(motion, held.total, traffic.admitted_part, span.remembers_seconds)
+    kept = timers.shown(replace(kept, demands=demands), held.shift, now, motion.settle_seconds)
+    kept = spill.heard(kept, to, headroom, held.shift, now)
+    bounds = caps.caps(
+        allowed.of_spec(spec),
+        remembered.allowed,
+        to,
+        headroom,
+        held,
+        coming=held.shift - kept.shown_percent,
+        borne=spill.most_percent(kept, now),
+    )
     made = Look(spec, replace(motion, timers=kept), previous, held, bounds, to).draft()
     if made.state == "Normal" and not made.shares.total:
         kept = timers.forgotten(kept)
-    kept = timers.learned(kept, seen, held.total, made.shares.total, span)
+    kept = timers.learned(kept, seen, bounds.kept.total, made.shares.total, span)
     kept = timers.shifted(kept, held.shift, made.shares.shift, now)
     if by is not None:
         made = lever.refused(made, by, why_not)

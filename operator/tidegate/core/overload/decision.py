@@ -7,6 +7,7 @@ from tidegate.api.gate_config import PoolName
 from tidegate.api.reasons import Reason
 from tidegate.core.overload.allowed import Allowed
 from tidegate.core.overload.bracket import Bracket
+from tidegate.core.overload.pressed import Pressed
 from tidegate.core.overload.pressure import Standing
 from tidegate.core.overload.recent import Highest
 from tidegate.core.overload.signal import Signal
@@ -72,7 +73,7 @@ class Timers:
 
     Attributes:
         over_since: Since when a signal is over `enter` without a break; None while none is.
-        under_since: Since when all signals are under `exit`; None while one is not.
+        under_since: Since when all known signals are under `exit`; None while one is not.
         unknown_since: Since when what decides is unknown; None while it is known.
         trail: Pressures of the last seconds with the times of their samples, oldest first.
         offered: The highest rates of requests of late, in requests per second.
@@ -83,6 +84,7 @@ class Timers:
         allowed: What the spec allowed at the last look; None before the first.
         shifted_at: When the share that is shifted grew last, seconds since 1970.
         shown_percent: The share that is shifted which the target's own figures have in them.
+        pressed: What was too much for the target; None where nothing was.
     """
 
     over_since: float | None = None
@@ -97,6 +99,7 @@ class Timers:
     allowed: Allowed | None = None
     shifted_at: float = 0.0
     shown_percent: int = 0
+    pressed: Pressed | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,27 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What comes to a deployment's gates, as means over `queries.window_seconds`.
+
+    Attributes:
+        offered_per_second: Requests that come, those that are turned away or shifted included;
+            None where that is unknown.
+        admitted_per_second: Those of them that get a seat on a pod; None where that is unknown.
+    """
+
+    offered_per_second: float | None = None
+    admitted_per_second: float | None = None
+
+    @property
+    def admitted_part(self) -> float | None:
+        """The part that gets a seat, 0 to 1; None where nothing comes or nothing is known."""
+        if not self.offered_per_second or self.admitted_per_second is None:
+            return None
+        return min(1.0, self.admitted_per_second / self.offered_per_second)
+
+
+@dataclass(frozen=True)
 class Headroom:
     """What another deployment can take, from its own signals and its gates.
 
@@ -124,11 +148,18 @@ class Headroom:
         of_requests_per_second: Requests that come to the one that would shift, to set the former
             against; None: unknown.
         stands: How its own signals stand to its own thresholds.
-        shifts_itself: Whether it shifts requests away.
+        shifts: Where it shifts requests itself, if it does.
+        shed_percent: Share of its requests that it turns away: its calm is that share's doing.
     """
 
     exists: bool
     requests_per_second: float | None = None
     of_requests_per_second: float | None = None
     stands: Standing = "unknown"
-    shifts_itself: bool = False
+    shifts: Literal["nowhere", "elsewhere", "back"] = "nowhere"
+    shed_percent: int = 0
+
+    @property
+    def is_pressed(self) -> bool:
+        """Tell whether what it has is more than it bears."""
+        return self.shed_percent > 0 or self.stands == "over enter"

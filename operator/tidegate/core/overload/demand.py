@@ -12,15 +12,25 @@ from tidegate.core.overload.recent import Highest
 from tidegate.core.overload.slew import Motion
 
 
-def seen(motion: Motion, total: int, remembers_seconds: float) -> Highest:
+def seen(
+    motion: Motion, total: int, admitted_part: float | None, remembers_seconds: float
+) -> Highest:
     """Return the demands of late with the present one, in parts of the fullest cache.
 
     Not before the last step has begun to show. While the caches still empty after it, the demand
     comes out too high, which errs on the side of those who are served.
+
+    Args:
+        motion: What the tick knows.
+        total: Percent of the requests that are to be kept out.
+        admitted_part: What is let in, by the gates' own counts, 0 to 1: more, where many are of
+            classes that are never shed. None where that is unknown.
+        remembers_seconds: How long a demand counts.
     """
     cache = motion.pressure.kv_usage
     has_shown = motion.now - motion.changed_at >= motion.settle_seconds
-    now = _all_of(cache.sample.value, total) if cache and has_shown else None
+    let_in = max((100 - total) / 100, admitted_part or 0.0)
+    now = _all_of(cache.sample.value, let_in) if cache and has_shown else None
     return recent.with_one(motion.timers.demands, now, motion.now, remembers_seconds)
 
 
@@ -31,7 +41,8 @@ def assumed(
 
     A full one tells no more than that it is full: the amount is taken to be what was needed.
     """
-    return recent.with_one(demands, _all_of(cache.threshold.exit, total), now, remembers_seconds)
+    needed = _all_of(cache.threshold.exit, (100 - total) / 100)
+    return recent.with_one(demands, needed, now, remembers_seconds)
 
 
 def least_percent(motion: Motion) -> int:
@@ -48,6 +59,6 @@ def least_percent(motion: Motion) -> int:
     return math.ceil(100 - 100 * fits)
 
 
-def _all_of(usage: float, total: int) -> float:
-    """Return the demand that fills caches so far with a share of it let in."""
-    return usage * 100 / max(1, 100 - total)
+def _all_of(usage: float, let_in: float) -> float:
+    """Return the demand that fills caches so far with a part of it let in."""
+    return usage / max(0.01, let_in)

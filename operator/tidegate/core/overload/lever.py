@@ -42,7 +42,10 @@ def why_not(
     """
     if lever is None or lever.action != "Shift":
         return ""
-    return why_never(to, headroom_of(to))
+    headroom = headroom_of(to)
+    if headroom is not None and headroom.shifts == "elsewhere":
+        return ""  # what was shifted once is served there
+    return why_never(to, headroom)
 
 
 def without(spec: OverloadSpec) -> OverloadSpec:

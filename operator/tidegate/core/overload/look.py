@@ -1,7 +1,7 @@
 """One tick of the loop where no lever holds: the state, the shares, and what is said of them."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidegate.api.overload_spec import OverloadSpec
 from tidegate.api.reasons import Reason
@@ -114,10 +114,10 @@ class Look:
         return slew.moved(now, caps.divide(total, self.spec, room, now), total)
 
     def _room(self, state: State) -> Shares:
-        """Return what each share may reach; where nothing is overloaded nobody more is shed."""
+        """Return what each share may reach; where nothing is overloaded neither grows."""
         room = self.bounds.room if self.seen.known else self.bounds.most
         if state == "Normal":
-            return replace(room, shed=min(room.shed, self.held.shed))
+            return Shares(min(room.shed, self.held.shed), min(room.shift, self.held.shift))
         return room
 
     def _total(self, state: State, total: int, motion: Motion) -> int:
@@ -129,7 +129,7 @@ class Look:
             return total
         if self._sight == "Held":
             return missing.released(total, motion) if self._is_of_a_lever else total
-        if self._sight == "CapAlone" and (self.seen.is_under or not self.seen.known):
+        if self._sight == "CapAlone" and not self.seen.known:
             return missing.released(total, motion)
         if state == "Normal" or self.seen.is_under:
             return slew.lowered(total, self._least(state, motion), motion)

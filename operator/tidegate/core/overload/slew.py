@@ -112,16 +112,10 @@ def raised(total: int, most: int, enough: int, motion: Motion) -> int:
     step = min(step, asked, most)
     if not total:
         return step
-    if motion.is_new_excess:
-        return max(total, _first_again(total, step, motion))
+    if motion.is_new_excess:  # under shares that hold: it may be chance
+        step = min(step, total + AGAIN_PERCENT) if motion.has_lasted else total
     is_little = step == asked < most and asked - total < LEAST_PERCENT
     return total if is_little else max(total, step)
-
-
-def _first_again(total: int, step: int, motion: Motion) -> int:
-    """Return the step of an excess that is new under shares that hold: a smaller one, or none."""
-    step = min(step, total + AGAIN_PERCENT)
-    return step if motion.has_lasted and step - total >= LEAST_PERCENT else total
 
 
 def lowered(total: int, least: int, motion: Motion) -> int:

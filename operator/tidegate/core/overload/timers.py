@@ -33,12 +33,11 @@ def advanced(
     timers: Timers, pressure: Pressure, offered_per_second: float | None, span: Span
 ) -> Timers:
     """Return the timers after a look at the signals; what is unknown is neither over nor under."""
-    is_under = pressure.is_under and not pressure.has_gaps
     rate, now, bracket = offered_per_second, span.now, timers.bracket
     return replace(
         timers,
         over_since=_since(timers.over_since, pressure.is_over, now),
-        under_since=_since(timers.under_since, is_under, now),
+        under_since=_since(timers.under_since, pressure.is_under, now),
         unknown_since=_since(timers.unknown_since, pressure.has_gaps, now),
         trail=_trail(timers.trail, pressure),
         offered=recent.with_one(timers.offered, rate, now, span.remembers_seconds),
@@ -97,7 +96,7 @@ def shifted(timers: Timers, before: int, after: int, now: float) -> Timers:
 
 def forgotten(timers: Timers) -> Timers:
     """Return the timers once an overload is over: the next one is another."""
-    return replace(timers, bracket=None, is_trying=False, vain_tries=0)
+    return replace(timers, bracket=None, is_trying=False, vain_tries=0, pressed=None)
 
 
 def _since(before: float | None, holds: bool, now: float) -> float | None:
@@ -111,7 +110,7 @@ def _trail(
 ) -> tuple[tuple[float, float], ...]:
     """Add a newer sample; keep one that is as old as a trend needs, and those after it."""
     at, height = pressure.sampled_at(), pressure.height
-    if at is None or height is None or pressure.has_gaps:
+    if at is None or height is None:
         return ()
     longer = (*trail, (at, height)) if not trail or at > trail[-1][0] else trail
     while len(longer) > 1 and at - longer[1][0] >= TREND_SECONDS:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from tidegate.api.overload_spec import OverloadSpec
 from tidegate.api.reasons import Reason
 from tidegate.core.overload.decide import decide
-from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers
+from tidegate.core.overload.decision import Decision, Headroom, Tick, Timers, Traffic
 from tidegate.core.overload.signal import Sample, Signal, Unknown
 
 START = 1_800_000_000.0
@@ -60,6 +60,7 @@ class Loop:
         after=5.0,
         age=0.0,
         offered=None,
+        admitted=None,
         set_back=0.0,
         pulled=None,
         **values,
@@ -85,7 +86,7 @@ class Loop:
             self.timers,
             self.now,
             self.tick,
-            offered,
+            Traffic(offered, admitted),
         )
         self.seen.append(self.decision)
         return self.decision

@@ -8,16 +8,19 @@ from tidegate.core.overload.decision import Headroom
 from tidegate.core.overload.load import Load, spare_per_second
 from tidegate.core.overload.signal import Sample
 
-from .loops import KV, START, Loop, spec
-from .plant import BORNE_PER_SECOND, KVCache
+from .loops import START, Loop, spec
+from .plant import BORNE_PER_SECOND, KVCache, Queue
 
 _STEP_SECONDS = 0.1
 _WINDOW_SECONDS = 60.0
+_DECODES_SECONDS = 8.0
 _GATES_LIMIT = 0.85
 """How full gates let an engine become."""
 _CAPACITY_TOKENS = 1000.0
 _THRESHOLDS = {"enterAfter": "0s", "kvUsage": {"enter": 0.6, "exit": 0.45}}
 _NOISE, _NOISE_SECONDS = 0.1, 3.0
+_RESERVED_BY_A_QUEUE = 0.3
+"""Part of its tokens, by all that it bears: a prefill pool is full long before its cache is."""
 
 
 @dataclass
@@ -26,24 +29,27 @@ class Pool:
 
     loop: Loop
     chance: random.Random
-    cache: KVCache = field(default_factory=lambda: KVCache(lag_seconds=8.0))
+    plant: KVCache | Queue
     noise: float = 0.0
     counted: list[tuple[float, float, float]] = field(default_factory=lambda: [(0.0, 0.0, 0.0)])
     came: float = 0.0
     let_in: float = 0.0
+    reserved: float = 0.0
     sample: Sample = field(default_factory=lambda: Sample(0.0, START))
 
     def step(self, comes, admits):
         """Let so much come and so much of it in, in parts of what the pool can bear."""
         part = _STEP_SECONDS / _NOISE_SECONDS
         self.noise += self.chance.gauss(0, _NOISE) * (2 * part) ** 0.5 - self.noise * part
-        self.cache.admit(min(admits, _GATES_LIMIT))
+        gets = min(admits, self._gates_limit)
+        self.plant.admit(gets if isinstance(self.plant, KVCache) else admits)
+        self.reserved += (gets - self.reserved) * _STEP_SECONDS / _DECODES_SECONDS
         self.came += comes * BORNE_PER_SECOND * _STEP_SECONDS
-        self.let_in += min(admits, _GATES_LIMIT) * BORNE_PER_SECOND * _STEP_SECONDS
+        self.let_in += gets * BORNE_PER_SECOND * _STEP_SECONDS
 
     def scrape(self, at):
         """Take a sample of everything."""
-        self.sample = Sample(self.cache.told(self.noise), START + at)
+        self.sample = Sample(self.plant.told(self.noise), START + at)
         self.counted.append((at, self.came, self.let_in))
         while len(self.counted) > 2 and at - self.counted[1][0] >= _WINDOW_SECONDS:
             del self.counted[0]
@@ -53,23 +59,35 @@ class Pool:
         """Return what its gates tell; rates are means over a minute."""
         (began, came, let_in), (ended, *now) = self.counted[0], self.counted[-1]
         seconds = max(_WINDOW_SECONDS / 2, ended - began)
-        reserved = self.sample.value * _CAPACITY_TOKENS
         capacity = _GATES_LIMIT * _CAPACITY_TOKENS
+        if isinstance(self.plant, KVCache):
+            reserved = self.sample.value * _CAPACITY_TOKENS
+        else:
+            reserved = self.reserved * _RESERVED_BY_A_QUEUE * capacity
         return Load((now[0] - came) / seconds, (now[1] - let_in) / seconds, reserved, capacity)
 
     @property
     def signals(self):
         """Return what its loop sees."""
-        return {KV: self.sample}
+        return {self.plant.key: self.sample}
+
+    @property
+    def _gates_limit(self):
+        return _GATES_LIMIT if isinstance(self.plant, KVCache) else 1.0
 
 
-def shares(load, own, tick, seconds=660.0, seed=0):
-    """Return times, shed and shift of a pool under `load`, beside one that has its `own`."""
+def cache():
+    """Return a KV cache whose requests decode for some seconds."""
+    return KVCache(lag_seconds=_DECODES_SECONDS)
+
+
+def shares(load, own, tick, plant=cache, seconds=660.0, seed=0):
+    """Return times, shed and shift of a pool under `load`, and shed of one that has its `own`."""
     chance = random.Random(seed)
     to_other = {"actions": ["Shift", "Shed"], "shift": {"to": "other"}}
-    one = Pool(Loop(spec(**_THRESHOLDS, **to_other), tick), chance)
-    other = Pool(Loop(spec(**_THRESHOLDS, actions=["Shed"]), tick), chance)
-    found, next_scrape, next_look = [(0.0, 0, 0)], 0.0, 0.3
+    one = Pool(Loop(spec(**_THRESHOLDS, **to_other), tick), chance, plant())
+    other = Pool(Loop(spec(**_THRESHOLDS, actions=["Shed"]), tick), chance, plant())
+    found, next_scrape, next_look = [(0.0, 0, 0, 0)], 0.0, 0.3
     for at in (number * _STEP_SECONDS for number in range(int(seconds / _STEP_SECONDS))):
         comes = load if at > 30 else 0.2
         shed, shift = one.loop.shares
@@ -83,8 +101,9 @@ def shares(load, own, tick, seconds=660.0, seed=0):
         if at >= next_look:
             next_look += tick.interval_seconds
             _look(one, other, at)
-            if found[-1][1:] != one.loop.shares:
-                found.append((at, *one.loop.shares))
+            now = (*one.loop.shares, other.loop.shares[0])
+            if found[-1][1:] != now:
+                found.append((at, *now))
     return found
 
 
@@ -96,6 +115,7 @@ def _look(one, other, at):
         spare,
         one.load.requests_per_second,
         stands=seen.stands,
+        shed_percent=other.loop.shares[0],
     )
     for pool, room in ((other, None), (one, headroom)):
         offered = pool.load.requests_per_second

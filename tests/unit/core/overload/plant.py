@@ -1,13 +1,14 @@
 """A pool under load, simulated: what the loop's shares do to it, and what Prometheus sees of it."""
 
 import itertools
+import math
 import random
 from dataclasses import dataclass, field
 
 from tidegate.core.overload import queries
 from tidegate.core.overload.signal import Sample
 
-from .loops import BACKLOG, KV, START, TICK, Loop
+from .loops import BACKLOG, GONE, KV, START, TICK, Loop
 
 _STEP_SECONDS = 0.1
 BORNE_PER_SECOND = 10.0
@@ -103,6 +104,19 @@ class Run:
         return before + [share for at, share in self.shares if begin < at <= end]
 
 
+@dataclass(frozen=True)
+class World:
+    """What is the case around a pool beside its load.
+
+    Attributes:
+        spared: Part of the requests that is of classes which are never shed.
+        gap_from: From when on the other signal of the pool is unknown, seconds since the start.
+    """
+
+    spared: float = 0.0
+    gap_from: float = math.inf
+
+
 @dataclass
 class Arrivals:
     """What gates count, and the rate that Prometheus makes of it."""
@@ -129,24 +143,31 @@ class Arrivals:
         return (last - first) / self.window_seconds
 
 
-def run(of, plant, load, tick=TICK, noise=0.0, seconds=1200, seed=0, is_rate_known=True):
+def run(
+    of, plant, load, tick=TICK, noise=0.0, seconds=1200, seed=0, is_rate_known=True, world=World()
+):
     """Run a pool under `load(seconds)`, in parts of what it can bear, with the loop around it."""
     chance, loop, result = random.Random(seed), Loop(of, tick), Run(shares=[(0.0, 0)])
     sample, next_scrape, next_look = Sample(0.0, START), 0.0, 0.3
     window = queries.window_seconds(tick.scrape_interval_seconds)
-    arrivals = Arrivals(window, random.Random(seed))
+    arrivals, admitted = (Arrivals(window, random.Random(seed)) for _ in range(2))
+    other = KV if plant.key == BACKLOG else BACKLOG
     for step in range(int(seconds / _STEP_SECONDS)):
         at = step * _STEP_SECONDS
-        plant.admit(load(at) * (1 - sum(loop.shares) / 100))
+        comes = load(at) * max(world.spared, 1 - sum(loop.shares) / 100)
+        plant.admit(comes)
         arrivals.come(load(at))
+        admitted.come(comes)
         if at >= next_scrape:
             sample = Sample(plant.told(chance.gauss(0, noise)), START + at)
             arrivals.scrape(at)
+            admitted.scrape(at)
             next_scrape += tick.scrape_interval_seconds
         if at >= next_look:
             next_look += tick.interval_seconds
-            offered = arrivals.per_second() if is_rate_known else None
-            loop.look({plant.key: sample}, after=START + at - loop.now, offered=offered)
+            rates = [arrivals.per_second(), admitted.per_second()] if is_rate_known else [None] * 2
+            seen = {plant.key: sample} | ({other: GONE} if at > world.gap_from else {})
+            loop.look(seen, after=START + at - loop.now, offered=rates[0], admitted=rates[1])
             if sum(loop.shares) != result.shares[-1][1]:
                 result.shares.append((at, sum(loop.shares)))
     result.decisions = len({id(seen) for seen in loop.seen})

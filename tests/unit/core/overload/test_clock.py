@@ -3,6 +3,7 @@
 import pytest
 
 from tidegate.core.overload.decide import DWELL_SECONDS
+from tidegate.core.overload.decision import Headroom
 
 from .loops import Loop, spec
 
@@ -84,3 +85,29 @@ def test_what_is_moved_is_told_with_times_that_are_not_in_the_future(seconds):
     made = loop.look(kv=0.85)
     assert max(made.since, made.changed_at) <= loop.now + 1
     assert loop.look(kv=0.85) is made
+
+
+@BACK
+def test_a_share_that_is_shifted_goes_on_growing(seconds):
+    """What it has sent shows at the target after a while, whatever the clock says."""
+
+    def after(minutes, step):
+        loop = Loop(spec(shift={"to": "spill", "maxPercent": 90}))
+        room = Headroom(True, 40.0, 100.0, "under exit")
+        loop.looks(2, kv=0.95, headroom=room)
+        loop.now -= step
+        loop.looks(12 * minutes, kv=0.95, headroom=room)
+        return loop.shares[1]
+
+    assert after(5, seconds) >= after(4, 0)
+
+
+@BACK
+def test_what_a_target_did_not_bear_is_tried_anew_after_ten_minutes_at_most(seconds):
+    loop = Loop(spec(shift={"to": "spill", "maxPercent": 90}))
+    loop.looks(8, kv=1.0)
+    loop.looks(10, kv=1.0, headroom=Headroom(True, 0.0, 100.0, "over enter"))
+    bore = loop.shares[1]
+    loop.now -= seconds
+
+    assert waits(loop, lambda loop: loop.shares[1] > bore, kv=1.0) <= 600 + 20

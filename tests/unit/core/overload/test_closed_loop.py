@@ -13,7 +13,7 @@ from tidegate.core.overload.decision import Tick
 
 from . import pair
 from .loops import spec
-from .plant import KVCache, Prompts, Queue, run
+from .plant import KVCache, Prompts, Queue, World, run
 
 BEGIN, END, REST, BEAT = 60.0, 660.0, 300.0, 60.0
 SHED = {"actions": ["Shed"], "enterAfter": "10s"}
@@ -138,15 +138,84 @@ def test_a_load_that_stays_within_bounds_is_never_touched():
     assert result.decisions == 1, "and nothing is written"
 
 
+OTHERS = {
+    "KV cache": pair.cache,
+    "queue that is full or empty": Queue,
+    "queue that is long for minutes": lambda: Queue(longest_seconds=30.0),
+}
+each_pair = pytest.mark.parametrize("plant", OTHERS)
+each_own = pytest.mark.parametrize("own", [0.05, 0.2, 0.35, 0.8, 1.3])
+
+
+@functools.cache
+def shifted(plant, own, load, tick, seed):
+    """Return the shares of two pools, of which one may shift to the other."""
+    return pair.shares(load, own, tick, OTHERS[plant], seed=seed)
+
+
 @each_tick
-@pytest.mark.parametrize("own", [0.05, 0.2, 0.35])
-@pytest.mark.parametrize("seed", range(2))
+@each_pair
+@each_own
+@pytest.mark.parametrize(("load", "seed"), [(1.5, 0), (3.0, 0), (3.0, 1)])
 def test_what_is_shifted_turns_twice_at_most_in_ten_minutes_whatever_the_other_carries(
-    seed, own, tick
+    plant, own, load, seed, tick
 ):
     """Each time it goes to and fro the prefix caches of both sides are worth less."""
-    shifted = [shift for _, _, shift in pair.shares(3.0, own, tick, seed=seed)]
+    steps = moves(shift for _, _, shift, _ in shifted(plant, own, load, tick, seed))
 
-    steps = [after - before for before, after in itertools.pairwise(shifted) if after != before]
     assert sum(one * other < 0 for one, other in itertools.pairwise(steps)) <= 2
-    assert max(shifted) > 0
+
+
+@each_tick
+@each_pair
+@each_own
+def test_nothing_more_is_shifted_to_one_that_turns_its_own_requests_away(plant, own, tick):
+    found = shifted(plant, own, 3.0, tick, 0)
+
+    grown = [at for (_, _, was, shed), (at, _, is_now, _) in itertools.pairwise(found)
+             if is_now > was and shed]  # fmt: skip
+    assert grown == []
+
+
+@each_tick
+@each_pair
+def test_one_that_carries_little_is_sent_what_it_bears(plant, tick):
+    """Of three times what a pool bears a sixth is half of a pool at least."""
+    found = shifted(plant, 0.05, 3.0, tick, 0)
+
+    assert max(shift for _, _, shift, _ in found) >= 10
+    assert found[-1][2] >= 4
+
+
+def moves(shares):
+    """Return the steps of a share."""
+    return [after - before for before, after in itertools.pairwise(shares) if after != before]
+
+
+# what cannot be shed, and what is not known
+
+
+@each_tick
+@pytest.mark.parametrize("spared", [0.5, 0.8, 0.9])
+@pytest.mark.parametrize("after", [OFF, 0.6])
+def test_shares_go_back_where_most_requests_are_of_classes_that_are_never_shed(after, spared, tick):
+    """What is kept out is less than the share then: a calm cache holds nearly all that comes."""
+    load = lambda at: 1.6 if BEGIN < at < END else OFF if at < BEGIN else after  # noqa: E731
+    made = run(spec(**SHED), KVCache(), load, tick, seconds=1400, world=World(spared=spared))
+
+    at, share = made.shares[-1]
+    assert max(share for _, share in made.shares) > 100 - 100 * spared, "more than can be"
+    assert share == 0
+    assert at - END <= 300 + 6 * tick.scrape_interval_seconds
+
+
+@each_tick
+@each_plant
+@pytest.mark.parametrize("policy", ["Hold", "StaticCap"])
+def test_a_signal_that_is_gone_for_long_leaves_the_other_one_to_decide(policy, plant, tick):
+    """The signal that is over is known all the time."""
+    of = spec(**SHED, onMissingMetrics=policy, holdFor="60s")
+    made = run(of, PLANTS[plant](), lambda at: 2.0, tick, seconds=1260, world=World(gap_from=90.0))
+
+    assert len(made.turns(1260)) <= 5
+    assert min(made.between(BEGIN + REST, 1260)) > 0

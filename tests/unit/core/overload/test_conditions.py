@@ -105,10 +105,10 @@ def test_an_age_that_grows_is_no_news():
         last_transition_time="2027-01-15T08:00:00Z",
     )
 
-    assert conditions.steady(told(52.5), [stored]) == first
+    assert conditions.steady(told(52.5), stored) == first
     other = conditions.metrics_available(spec(), {KV: GOOD, BACKLOG: GONE}, None)
-    assert conditions.steady(other, [stored]) == other
-    assert conditions.steady(told(52), []) == told(52)
+    assert conditions.steady(other, stored) == other
+    assert conditions.steady(told(52), None) == told(52)
 
 
 def test_a_lever_is_told_by_the_condition_too():

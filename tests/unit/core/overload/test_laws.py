@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.core.overload.decide import DWELL_SECONDS, decide
-from tidegate.core.overload.decision import Headroom
+from tidegate.core.overload.decision import Headroom, Traffic
 from tidegate.core.overload.pressure import Standing
 from tidegate.core.overload.signal import Sample
 
@@ -192,7 +192,7 @@ def test_a_higher_signal_never_takes_less_off(of, series, last, one, other):
             loop.timers,
             now,
             loop.tick,
-            last["offered"],
+            Traffic(last["offered"]),
         )
         return made.shed_percent + made.shift_percent
 
@@ -249,7 +249,7 @@ def test_a_lever_holds_exactly_until_it_lapses(series, action, percent, lasts):
         assert made.until == until + TICK.ttl_seconds
 
 
-FLEETING = st.sampled_from([ROOMY, Headroom(False), Headroom(True, shifts_itself=True)])
+FLEETING = st.sampled_from([ROOMY, Headroom(False), Headroom(True, shifts="back")])
 
 
 @MANY

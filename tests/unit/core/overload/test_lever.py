@@ -150,9 +150,9 @@ def test_without_a_prometheus_what_a_lever_left_goes_back_step_by_step_at_once()
 REFUSED = [
     pytest.param(Headroom(False), "is not there", id="it is not there, or no gate is ready"),
     pytest.param(
-        Headroom(True, 50, 50, "under exit", shifts_itself=True),
+        Headroom(True, 50, 50, "under exit", shifts="back"),
         "in a circle",
-        id="it shifts itself",
+        id="it shifts back",
     ),
 ]
 GONE = {"gone": Headroom(False), "spill": ROOMY}
@@ -185,6 +185,26 @@ def test_a_lever_that_cannot_be_carried_out_opens_nothing(headroom, why):
     assert made.message.startswith("Shift set by jo until 2027-01-15T08:10:00Z (INC-1) is refused:")
     assert why in made.message
     assert "turned away" in made.message
+
+
+def test_a_lever_holds_where_its_target_shifts_elsewhere():
+    """What was shifted once is served there: its gates send it no further."""
+    loop = Loop(spec(override=lever("Shift", percent=60, to="spill")))
+    loop.look(kv=0.97)
+
+    made = loop.look(kv=0.97, headroom=Headroom(True, 0, 50, "over enter", shifts="elsewhere"))
+
+    assert (made.state, loop.shares, made.refused) == ("Override", (0, 60), "")
+
+
+def test_what_a_lever_has_shed_is_not_shifted_where_nothing_is_overloaded():
+    loop = Loop(spec(override=lever("Shed", START + 15, percent=40), **SPILL))
+    loop.looks(3, kv=0.3)
+
+    shifts = {loop.look(kv=0.3).shift_percent for _ in range(60)}
+
+    assert shifts == {0}
+    assert loop.shares == (0, 0)
 
 
 def test_a_refused_lever_leaves_the_loop_its_own_target():

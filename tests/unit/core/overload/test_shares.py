@@ -39,7 +39,14 @@ def test_the_order_of_the_actions_is_the_users():
         pytest.param(Headroom(True, 100.0, 100.0, "between"), 0, id="between its exit and enter"),
         pytest.param(Headroom(True, 100.0, 100.0), 0, id="its signals are not known"),
         pytest.param(Headroom(False), 0, id="not there"),
-        pytest.param(Headroom(True, 100.0, 100.0, "under exit", True), 0, id="shifts itself"),
+        pytest.param(
+            Headroom(True, 100.0, 100.0, "under exit", "elsewhere"), 0, id="shifts itself"
+        ),
+        pytest.param(
+            Headroom(True, 100.0, 100.0, "under exit", shed_percent=5),
+            0,
+            id="turns requests of its own away",
+        ),
         pytest.param(None, 0, id="nothing known"),
     ],
 )
@@ -132,3 +139,102 @@ def test_it_says_why_not_more_is_shifted():
 
     assert made.message.endswith("6 % of the requests are served by spill and 14 % are turned away")
     assert "spill has room for 12.0 more of 100.0 requests/s" in made.because
+
+
+# a target that was sent too much
+
+
+def pressed(sent=50, **others):
+    """Return a loop whose target was over its `enter` by what it was sent, and eased at `sent`."""
+    loop = Loop(spec(shift={"to": "spill", "maxPercent": 90}, **others))
+    loop.looks(8, kv=1.0)
+    assert loop.shares[1] == 90
+    while loop.shares[1] > sent:
+        loop.look(kv=1.0, headroom=FULL)
+    return loop
+
+
+def test_it_is_sent_no_more_than_it_bore_though_it_is_calm_again():
+    loop = pressed()
+    bore = loop.shares[1]
+
+    loop.looks(20, kv=1.0)
+
+    assert loop.shares[1] == bore
+    assert f"spill has not borne more than {bore} % of late" in loop.decision.because
+
+
+def test_it_is_tried_anew_after_ten_minutes_and_after_twenty_where_that_was_vain():
+    loop = pressed()
+    bore = loop.shares[1]
+
+    def grows_after(longest):
+        begun = loop.now
+        while loop.shares[1] <= bore and loop.now - begun < longest:
+            loop.look(kv=1.0)
+        return loop.now - begun
+
+    assert grows_after(900) == pytest.approx(600, abs=20)
+    while loop.shares[1] > bore:
+        loop.look(kv=1.0, headroom=FULL)
+    assert grows_after(1800) == pytest.approx(1200, abs=20)
+
+
+def test_of_what_it_was_sent_it_bore_what_it_let_in():
+    loop = pressed(sent=50)
+    sheds = Headroom(True, 100.0, 100.0, "under exit", shed_percent=40)
+    bore = loop.shares[1] * 60 // 100
+    loop.looks(60, kv=1.0, headroom=sheds)
+    assert loop.shares[1] == 0, "it goes back while others are turned away for it"
+
+    loop.looks(60, kv=1.0)
+
+    assert loop.shares[1] == bore
+
+
+def test_another_target_was_never_sent_too_much():
+    loop = pressed(sent=20)
+    loop.spec = spec(shift={"to": "other", "maxPercent": 90})
+    loop.looks(3, kv=0.85, headroom={"other": ROOMY, "spill": Headroom(False)})
+
+    loop.looks(20, kv=1.0)
+
+    assert loop.decision.shift_to == "other"
+    assert loop.shares[1] > 20
+
+
+def test_a_share_that_is_lost_with_its_target_is_no_vain_try():
+    loop = Loop(spec(shed={"maxPercent": 50}, **SPILL))
+    loop.looks(8, backlog=5.0, offered=10)
+    for _ in range(3):
+        loop.looks(3, backlog=1.5, offered=10, headroom=Headroom(False))
+        loop.looks(12, backlog=5.0, offered=10)
+
+    assert loop.timers.vain_tries == 0
+
+
+# bounds of the actions
+
+
+@pytest.mark.parametrize("actions", [["Shed", "Shift"], ["Shift", "Shed"]])
+def test_where_every_class_is_spared_nothing_is_said_to_be_turned_away(actions):
+    loop = Loop(spec(actions=actions, shed={"floor": 0}, **SPILL))
+
+    loop.looks(10, kv=1.0)
+
+    assert loop.shares == (0, 50)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "most"),
+    [({}, 95), ({"shed": {"maxPercent": 40}}, 40), ({"shed": {"maxPercent": 100}}, 100)],
+)
+def test_an_excess_that_is_new_uses_the_last_points_too(bounds, most):
+    loop = Loop(spec(actions=["Shed"], **bounds))
+    while loop.shares[0] < most - 3:
+        loop.look(kv=1.0)
+    loop.looks(4, kv=0.85)  # between: what comes now is a new excess
+
+    loop.looks(60, kv=1.0)
+
+    assert loop.shares[0] == most

@@ -1,0 +1,47 @@
+"""How much a target may be sent, by how it bore what it was sent before."""
+
+from dataclasses import replace
+
+from tidegate.core.overload.decision import Headroom, Timers
+from tidegate.core.overload.pressed import Pressed
+from tidegate.core.overload.release import MOST_PATIENCE_SECONDS, PATIENCE_SECONDS
+
+_MOST_DOUBLINGS = 16
+
+
+def heard(
+    timers: Timers, target: str, headroom: Headroom | None, shift_percent: int, now: float
+) -> Timers:
+    """Return the timers with how a target bears the share that is shifted to it now."""
+    known = timers.pressed
+    if known is not None and known.target != target:
+        known = None
+    is_pressed = headroom is not None and headroom.is_pressed and shift_percent > 0
+    has_eased = headroom is None or headroom.stands != "over enter"
+    let_in = shift_percent * (100 - headroom.shed_percent) // 100 if headroom else shift_percent
+    if known is not None and known.is_now:
+        known = replace(
+            known,
+            borne=known.borne if known.has_eased else min(known.borne, let_in),
+            at=now if is_pressed else known.at,
+            is_now=is_pressed,
+            has_eased=has_eased,
+        )
+    elif is_pressed:
+        vain_tries = known.vain_tries + 1 if known else 0
+        known = Pressed(target, let_in, now, has_eased=has_eased, vain_tries=vain_tries)
+    return replace(timers, pressed=known)
+
+
+def most_percent(timers: Timers, now: float) -> int:
+    """Return the share up to which the target may be sent more; 100 where nothing bounds it.
+
+    What was too much is tried again after a while, and after twice as long each time it was vain.
+    """
+    known = timers.pressed
+    if known is None:
+        return 100
+    patience_seconds = PATIENCE_SECONDS * 2.0 ** min(known.vain_tries, _MOST_DOUBLINGS)
+    if now - known.at >= min(MOST_PATIENCE_SECONDS, patience_seconds):
+        return 100
+    return known.borne
