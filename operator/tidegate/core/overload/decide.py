@@ -73,7 +73,7 @@ def decide(
     motion = Motion(seen, kept, previous.changed_at, now, spec.enter_after, tick)
     demands = demand.seen(motion, held.total, traffic.admitted_part, span.remembers_seconds)
     kept = timers.shown(replace(kept, demands=demands), held.shift, now, motion.settle_seconds)
-    kept = spill.heard(kept, to, headroom, held.shift, now)
+    kept = spill.heard(kept, to, headroom, held.shift, now, motion.settle_seconds)
     bounds = caps.caps(
         allowed.of_spec(spec),
         remembered.allowed,

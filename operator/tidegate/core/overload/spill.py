@@ -10,26 +10,44 @@ _MOST_DOUBLINGS = 16
 
 
 def heard(
-    timers: Timers, target: str, headroom: Headroom | None, shift_percent: int, now: float
+    timers: Timers,
+    target: str,
+    headroom: Headroom | None,
+    shift_percent: int,
+    now: float,
+    settle_seconds: float,
 ) -> Timers:
-    """Return the timers with how a target bears the share that is shifted to it now."""
+    """Return the timers with how a target bears the share that is shifted to it now.
+
+    Args:
+        timers: As they were.
+        target: The deployment that is or would be shifted to.
+        headroom: What it can take; None where that is not known.
+        shift_percent: The share that it is sent.
+        now: Seconds since 1970.
+        settle_seconds: How long a share must hold to show in signals that are over no longer.
+    """
     known = timers.pressed
     if known is not None and known.target != target:
         known = None
     is_pressed = headroom is not None and headroom.is_pressed and shift_percent > 0
-    has_eased = headroom is None or headroom.stands != "over enter"
+    is_over = headroom is not None and headroom.stands == "over enter"
     let_in = shift_percent * (100 - headroom.shed_percent) // 100 if headroom else shift_percent
     if known is not None and known.is_now:
+        has_shown = known.eased_at is not None and now - known.eased_at >= settle_seconds
         known = replace(
             known,
-            borne=known.borne if known.has_eased else min(known.borne, let_in),
+            borne=known.borne if has_shown else min(known.borne, let_in),
             at=now if is_pressed else known.at,
             is_now=is_pressed,
-            has_eased=has_eased,
+            eased_at=None if is_over else known.eased_at or now,
         )
     elif is_pressed:
         vain_tries = known.vain_tries + 1 if known else 0
-        known = Pressed(target, let_in, now, has_eased=has_eased, vain_tries=vain_tries)
+        eased_at = None if is_over else now
+        known = Pressed(
+            target, shift_percent, let_in, now, eased_at=eased_at, vain_tries=vain_tries
+        )
     return replace(timers, pressed=known)
 
 
@@ -44,4 +62,4 @@ def most_percent(timers: Timers, now: float) -> int:
     patience_seconds = PATIENCE_SECONDS * 2.0 ** min(known.vain_tries, _MOST_DOUBLINGS)
     if now - known.at >= min(MOST_PATIENCE_SECONDS, patience_seconds):
         return 100
-    return known.borne
+    return known.safe_percent

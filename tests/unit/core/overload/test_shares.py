@@ -180,16 +180,16 @@ def test_it_is_tried_anew_after_ten_minutes_and_after_twenty_where_that_was_vain
     assert grows_after(1800) == pytest.approx(1200, abs=20)
 
 
-def test_of_what_it_was_sent_it_bore_what_it_let_in():
+def test_of_what_it_was_sent_it_bore_what_it_let_in_or_three_tenths_of_what_was_too_much():
     loop = pressed(sent=50)
     sheds = Headroom(True, 100.0, 100.0, "under exit", shed_percent=40)
-    bore = loop.shares[1] * 60 // 100
     loop.looks(60, kv=1.0, headroom=sheds)
     assert loop.shares[1] == 0, "it goes back while others are turned away for it"
 
     loop.looks(60, kv=1.0)
 
-    assert loop.shares[1] == bore
+    assert loop.timers.pressed.borne == 24, "of the 40 % that it had 10 s later it let 60 % in"
+    assert loop.shares[1] == 27
 
 
 def test_another_target_was_never_sent_too_much():
