@@ -29,8 +29,14 @@ class GateShare:
         return self.sure >= 1 / self.gates
 
     def divide(self, gates: int) -> bool:
-        """Share with so many gates, this one included; tell whether the share is to rise."""
+        """Share with so many gates, this one included; tell whether the share is to rise.
+
+        The number is told again at each change of the endpoints; as long as it is the same, a
+        rise goes on.
+        """
         before, self.gates = self.gates, max(1, gates)
+        if self.gates == before:
+            return False
         self.sure = self._start = min(self.sure, 1 / self.gates)
         self._changed_at = None
         return self.gates < before
