@@ -158,6 +158,16 @@ def test_a_liar_who_asks_for_32k_and_uses_50_does_not_starve_others():
     assert seated == 500 // 10  # 150 tokens each, and not 32,100
 
 
+def test_answers_that_may_not_end_early_are_not_given_more_room_than_there_is():
+    tried = gate(blocks=1000, speed=1e6)
+    for _ in range(30):
+        tried.end(tried.seat(100, 64), Outcome.FINISHED, Usage(100, 64))
+    seated = 0
+    while isinstance(tried.ask(100, 4000, least_expected=4000)[0], Seat):
+        seated += 1
+    assert seated == 1000 * 16 // (100 + 4000)
+
+
 def test_an_answer_that_runs_on_reserves_more_as_it_goes():
     tried = gate(blocks=500)
     for _ in range(8):
