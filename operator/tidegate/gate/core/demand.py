@@ -68,6 +68,11 @@ class Demand:
         """Whether it has been decided; False while it waits."""
         self._leave: Callable[[Demand, float], None] | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether as many tokens have overtaken it as it asks for: no more may."""
+        return self.overtaken_tokens >= self.cost_tokens
+
     def waits(self, leave: Callable[["Demand", float], None]) -> None:
         """Say what is to be done when its client goes before it is decided."""
         self.is_over = False

@@ -28,6 +28,11 @@ class GateShare:
         """Tell whether all of the share may be given."""
         return self.sure >= 1 / self.gates
 
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether this gate is alone, and nobody who was here before holds anything."""
+        return self.sure == 1.0
+
     def divide(self, gates: int) -> bool:
         """Share with so many gates, this one included; tell whether the share is to rise.
 

@@ -125,7 +125,7 @@ class Placement:
         for book in books:
             if now < book.full_until:
                 why: Why | None = Why.KV_BUDGET
-            elif not book.visits:
+            elif book.is_idle_for(demand, book.blocks_of_prompt(demand)):
                 return book
             else:
                 why = rule.holds_prompt(book, demand) or rule.is_in_time(
@@ -163,7 +163,7 @@ class Placement:
         for book in books:
             is_keeper = book is keeper
             why = self._answers(book, demand, now, is_keeper=is_keeper)
-            if why is None and book.visits:
+            if why is None and not _is_idle(book, demand):
                 why = rule.is_in_time(book, demand, objectives, waited, is_keeper=is_keeper)
             if why is None:
                 return Place(book)
@@ -174,7 +174,7 @@ class Placement:
         """Test a pod for the answer; one that is idle takes anything."""
         if now < book.full_until:
             return Why.KV_BUDGET
-        if not book.visits:
+        if _is_idle(book, demand):
             return None
         return rule.has_room(book, demand, self._objectives, is_keeper=is_keeper)
 
@@ -184,6 +184,11 @@ class Placement:
         books, ledger = self._ledger.books, self._ledger
         pods = self._choice.candidates(pool, revision, prefix, ledger.load, now)
         return [books[pod.name] for pod in pods if pod.name in books and pod.name not in barred]
+
+
+def _is_idle(book: PodBook, demand: Demand) -> bool:
+    """Tell whether a pod that is to answer has nothing to do that the request would meet."""
+    return not book.visits and book.is_idle_for(demand, book.needed(demand)[0])
 
 
 def _keeper(demand: Demand, books: Sequence[PodBook]) -> PodBook | None:

@@ -113,7 +113,7 @@ class WaitingRoom:
         It may be overtaken by as many tokens as it asks for itself. So a long prompt waits its
         turn, not for ever.
         """
-        if demand.overtaken_tokens < demand.cost_tokens:
+        if not demand.is_due:
             return
         kept = self._placement.roomiest(barred, now)
         if kept is not None:
