@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import rule, surfaces
 from tidegate.gate.core.choice import Choice
-from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.demand import Demand, Kind
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
@@ -79,6 +79,12 @@ class Placement:
         if why and self.may_skip_prefill and self._choice.has_ready("decode", ask):
             return None
         return why
+
+    def kind(self, demand: Demand) -> Kind:
+        """Return the kind of a request; its size is in powers of two."""
+        ask = demand.ask
+        is_split = self._is_pair and surfaces.can_split(ask)
+        return demand.cost_tokens.bit_length(), is_split, tuple(self._choice.able(ask))
 
     def find(self, demand: Demand, now: float, barred: Collection[str] = NOBODY) -> Place | Why:
         """Find a place, or say why the pod that was preferred has none."""
