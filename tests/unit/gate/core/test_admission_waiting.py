@@ -230,6 +230,19 @@ def test_only_who_is_like_those_that_wait_has_to_wait_behind_them(asked, goes_at
     assert is_seated(gate.ask(limit=10, **asked)) is goes_at_once
 
 
+def test_who_would_wait_too_long_behind_his_like_is_told_what_they_wait_for():
+    slo = Slo(time_to_first_token="4s")
+    gate = doubles.Gate(doubles.config(blocks=1000, seqs=10, speed=1e6, slo=slo))
+    held = [gate.seat(100, 60) for _ in range(10)]
+    for seat in held:
+        gate.core.first_token(seat, gate.now)
+    release(gate, held, seconds=4.0)
+    held.append(gate.seat(100, 60))  # 2.5 are let go in a second
+    answers = [gate.ask(100, 60) for _ in range(20)]
+    assert answers[4] == []
+    assert [one.why for one in answers[-1]] == [Why.MAX_SEQS]
+
+
 def test_one_who_is_told_may_come_back_at_once():
     """A decision's receiver may ask, end or leave within the call."""
     gate, held = full_gate()
