@@ -201,6 +201,7 @@ class Admissions:
     def _close(self, entry: Entry, now: float, *, is_complete: bool) -> None:
         account = self._shares.of(entry.demand.ask.caller.tenant)
         account.tokens_in_flight -= entry.tokens
+        account.stay.add(now - entry.began_at, entry.tokens)
         self._ledger.close(entry, now, is_complete=is_complete)
 
     def _blame(self, pod: Pod, outcome: Outcome, now: float) -> None:

@@ -18,7 +18,7 @@ _OUTPUT_FIELDS = {
     Surface.RESPONSES: ("max_output_tokens",),
 }
 _SAMPLED = frozenset({Surface.COMPLETIONS, Surface.CHAT})
-"""Surfaces that know `n`."""
+"""Surfaces that know `n` and `min_tokens`."""
 _DEFAULT_OUTPUT = {Surface.COMPLETIONS: 16}
 """What the OpenAI API, and vLLM with it, makes of a completion without max_tokens."""
 _UNSERVED = {
@@ -33,25 +33,33 @@ _UNSERVED = {
 }
 _SAMPLES = ("n", "best_of")
 _LOGPROBS = ("logprobs", "top_logprobs", "prompt_logprobs")
-_RARE = frozenset({*_UNSERVED, *_SAMPLES, *_LOGPROBS})
+_LEAST = "min_tokens"
+_WITHOUT_END = "ignore_eos"
+_RARE = frozenset({*_UNSERVED, *_SAMPLES, *_LOGPROBS, _LEAST, _WITHOUT_END})
 
 
 @value_class
 class Output:
-    """What is asked of the engine: `field` and `limit` are None where none was named."""
+    """What is asked of the engine: `field` and `limit` are None where none was named.
+
+    `least` is what each answer has at least, if its limit allows; of one that does not heed its
+    end more than any limit.
+    """
 
     samples: int
     field: str | None
     limit: int | None
+    least: int = 0
 
 
 def output(document: Document, surface: Surface, limits: Limits) -> Output:
     """Read how many answers are wanted and how long; raises `Fault` beyond the limits."""
-    samples = 1
+    samples, least = 1, 0
     if not _RARE.isdisjoint(document):
         _require_served(document)
         _check_logprobs(document, limits.logprobs)
         samples = _samples(document, limits.choices)
+        least = _least(document, surface)
     named: str | None = None
     limit: int | None = None
     for name in _OUTPUT_FIELDS.get(surface, ()):
@@ -60,7 +68,7 @@ def output(document: Document, surface: Surface, limits: Limits) -> Output:
             named, limit = name, value
     if limit is None and "max_tokens" not in document:
         limit = _DEFAULT_OUTPUT.get(surface)
-    return Output(samples if surface in _SAMPLED else 1, named, limit)
+    return Output(samples if surface in _SAMPLED else 1, named, limit, least)
 
 
 def flag(document: Document, field: str) -> bool:
@@ -102,6 +110,14 @@ def _samples(document: Document, most: int) -> int:
                 raise faults.bad_request(f"{field} may be at most {most}, not {value}.", field)
             samples = max(samples, value)
     return samples
+
+
+def _least(document: Document, surface: Surface) -> int:
+    if surface in _OUTPUT_FIELDS and flag(document, _WITHOUT_END):
+        return _LARGEST
+    if surface not in _SAMPLED:
+        return 0
+    return whole_number(document, _LEAST, least=0) or 0
 
 
 def _check_logprobs(document: Document, most: int) -> None:

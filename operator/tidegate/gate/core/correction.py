@@ -30,6 +30,7 @@ class Correction:
         "at",
         "blocks",
         "caution",
+        "has_others",
         "others_blocks",
         "unseen",
         "usage",
@@ -44,6 +45,8 @@ class Correction:
         """Blocks to leave out of the capacity."""
         self.others_blocks: int | None = None
         """Blocks that others than this gate hold, at most; None while the engine does not tell."""
+        self.has_others = False
+        """The engine tells that it works for others than this gate."""
         self.caution = 1.0
         """How much more than usual is to be kept free, since the engine preempted."""
         self.usage = LateUsage()
@@ -51,10 +54,13 @@ class Correction:
         self._interval = FIRST_INTERVAL_SECONDS
         self._excess: list[int] = []
 
-    def observe(self, scrape: Scrape, known_blocks: int, begun_blocks: int = 0) -> None:
+    def observe(
+        self, scrape: Scrape, known_blocks: int, begun_blocks: int = 0, own_sequences: int = 0
+    ) -> None:
         """Compare what the engine uses with the blocks that the ledger knows to be in use.
 
-        `begun_blocks` are those of this gate's own requests that have begun to answer.
+        `begun_blocks` are those of this gate's own requests that have begun to answer,
+        `own_sequences` are those of all that it has there.
         """
         if scrape.num_gpu_blocks is not None and scrape.num_gpu_blocks > NULL_BLOCKS:
             self.blocks = scrape.num_gpu_blocks - NULL_BLOCKS
@@ -65,11 +71,14 @@ class Correction:
         if self.blocks is None or usage is None:
             self._excess.clear()
             self.unseen //= 2
-            self.others_blocks = None
+            self._forget_others()
             return
         self._heard(scrape.at)
         used_blocks = round(usage * self.blocks)
         self.others_blocks = max(0, used_blocks - begun_blocks)
+        # Blocks may be kept of one that has ended, for a decode pod to fetch.
+        works = scrape.running is None or scrape.running + (scrape.waiting or 0) > own_sequences
+        self.has_others = works and self.others_blocks > 0
         self._excess.append(used_blocks - known_blocks)
         del self._excess[:-RUNNING_SCRAPES]
         least = min(self._excess)
@@ -101,9 +110,13 @@ class Correction:
             return False
         had = self.unseen > 0 or self.others_blocks is not None
         self.unseen = 0
-        self.others_blocks = None
+        self._forget_others()
         self._excess.clear()
         return had
+
+    def _forget_others(self) -> None:
+        self.others_blocks = None
+        self.has_others = False
 
 
 def _sane(usage: float | None) -> float | None:

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.gate.core.blocks import BlockRule
 from tidegate.gate.core.peak import Growing
-from tidegate.gate.exchange import Ask, Decided, Surface
+from tidegate.gate.exchange import Ask, Decided, Surface, Why
 
 if TYPE_CHECKING:
     from tidegate.gate.core.served import Group
 
+Kind = tuple[int, bool, tuple[str, ...]]
+"""Size, whether a pair shares it, and the revisions that can answer it."""
 WITHOUT_KV = frozenset({Surface.TOKENIZE, Surface.MODELS})
 """Surfaces that the engine answers without its KV cache."""
 
@@ -31,6 +33,7 @@ class Demand:
         "expected_tokens",
         "groups",
         "is_over",
+        "kind",
         "needed",
         "needed_by",
         "needed_of",
@@ -40,6 +43,7 @@ class Demand:
         "spare_output_tokens",
         "spare_prompt_tokens",
         "start_tag",
+        "why",
     )
 
     def __init__(self, ask: Ask, expected_tokens: int, now: float, decided: Decided) -> None:
@@ -62,11 +66,20 @@ class Demand:
         self.needed_of = 0
         self.groups: tuple[Group, ...] = ()
         """Those whose served share it counts in."""
+        self.kind: Kind = (0, False, ())
+        """Requests of one kind go to the same places, and need about as much there."""
+        self.why = Why.KV_BUDGET
+        """Why it found no place when it was tried last."""
         self.number = 0
         self.start_tag = 0.0
         self.is_over = True
         """Whether it has been decided; False while it waits."""
         self._leave: Callable[[Demand, float], None] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether as many tokens have overtaken it as it asks for: no more may."""
+        return self.overtaken_tokens >= self.cost_tokens
 
     def waits(self, leave: Callable[["Demand", float], None]) -> None:
         """Say what is to be done when its client goes before it is decided."""

@@ -6,6 +6,7 @@ other, and one that was away has saved up nothing.
 """
 
 from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.speeds import Stay
 
 MOST_IDLE_TENANTS = 1024
 
@@ -13,10 +14,11 @@ MOST_IDLE_TENANTS = 1024
 class Account:
     """One tenant's."""
 
-    __slots__ = ("finish_tag", "tokens_in_flight")
+    __slots__ = ("finish_tag", "stay", "tokens_in_flight")
 
     def __init__(self) -> None:
         self.finish_tag = 0.0
+        self.stay = Stay()
         self.tokens_in_flight = 0
 
 

@@ -28,9 +28,20 @@ class GateShare:
         """Tell whether all of the share may be given."""
         return self.sure >= 1 / self.gates
 
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether this gate is alone, and nobody who was here before holds anything."""
+        return self.sure == 1.0
+
     def divide(self, gates: int) -> bool:
-        """Share with so many gates, this one included; tell whether the share is to rise."""
+        """Share with so many gates, this one included; tell whether the share is to rise.
+
+        The number is told again at each change of the endpoints; as long as it is the same, a
+        rise goes on.
+        """
         before, self.gates = self.gates, max(1, gates)
+        if self.gates == before:
+            return False
         self.sure = self._start = min(self.sure, 1 / self.gates)
         self._changed_at = None
         return self.gates < before

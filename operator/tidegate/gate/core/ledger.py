@@ -85,7 +85,8 @@ class Ledger:
         gates = self._share.gates
         if gates > 1:  # what the others hold is not known here, only what they may
             known = max(known * gates, int(book.physical_blocks * self._headroom))
-        book.correction.observe(scrape, known, 0 if self._share.is_settled else _begun(book))
+        begun = 0 if self._share.is_whole else _begun(book)
+        book.correction.observe(scrape, known, begun, book.sequences)
         book.settle(self._headroom, self._share)
 
     def load(self, pod: Pod) -> float:

@@ -25,11 +25,14 @@ class Lengths:
         self._kinds: dict[tuple[Surface, int], LateMean] = {}
 
     def expected(self, ask: Ask) -> int:
-        """Return the output tokens that one answer to this request is expected to have."""
+        """Return the output tokens that one answer to this request is expected to have.
+
+        No fewer than its client demands: such an answer is sure to be longer than others.
+        """
         limit = ask.output_limit
         if limit <= 0 or ask.surface in WITHOUT_OUTPUT:
             return 0
-        return max(1, min(limit, round(self._mean(ask))))
+        return max(1, min(limit, max(round(self._mean(ask)), ask.least_expected)))
 
     def expected_of(self, ask: Ask, expected_tokens: int, made_tokens: int) -> int:
         """Return the output tokens that are expected of an answer that has made some.

@@ -22,6 +22,12 @@ def drain_tokens_per_second(books: Iterable[PodBook]) -> float | None:
     return sum(speeds) if speeds else None
 
 
+def stay_seconds(books: Iterable[PodBook]) -> float | None:
+    """Return how long a token that is held stays on the pods of a pool; None while unknown."""
+    stays = [seconds for book in books if (seconds := book.stay.seconds) is not None]
+    return sum(stays) / len(stays) if stays else None
+
+
 def prefill_tokens_per_second(books: Iterable[PodBook]) -> float | None:
     """Return the prompt tokens that a pool prefills in a second; None while unknown."""
     speeds = [speed for book in books if (speed := book.prefill.per_second)]

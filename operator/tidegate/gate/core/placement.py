@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from tidegate.api.gate_config import GateConfig, PoolName
 from tidegate.gate.core import rule, surfaces
 from tidegate.gate.core.choice import Choice
-from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.demand import Demand, Kind
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
@@ -80,6 +80,12 @@ class Placement:
             return None
         return why
 
+    def kind(self, demand: Demand) -> Kind:
+        """Return the kind of a request; its size is in powers of two."""
+        ask = demand.ask
+        is_split = self._is_pair and surfaces.can_split(ask)
+        return demand.cost_tokens.bit_length(), is_split, tuple(self._choice.able(ask))
+
     def find(self, demand: Demand, now: float, barred: Collection[str] = NOBODY) -> Place | Why:
         """Find a place, or say why the pod that was preferred has none."""
         ask = demand.ask
@@ -125,7 +131,7 @@ class Placement:
         for book in books:
             if now < book.full_until:
                 why: Why | None = Why.KV_BUDGET
-            elif not book.visits:
+            elif book.is_idle_for(demand, book.blocks_of_prompt(demand)):
                 return book
             else:
                 why = rule.holds_prompt(book, demand) or rule.is_in_time(
@@ -163,7 +169,7 @@ class Placement:
         for book in books:
             is_keeper = book is keeper
             why = self._answers(book, demand, now, is_keeper=is_keeper)
-            if why is None and book.visits:
+            if why is None and not _is_idle(book, demand):
                 why = rule.is_in_time(book, demand, objectives, waited, is_keeper=is_keeper)
             if why is None:
                 return Place(book)
@@ -174,7 +180,7 @@ class Placement:
         """Test a pod for the answer; one that is idle takes anything."""
         if now < book.full_until:
             return Why.KV_BUDGET
-        if not book.visits:
+        if _is_idle(book, demand):
             return None
         return rule.has_room(book, demand, self._objectives, is_keeper=is_keeper)
 
@@ -184,6 +190,11 @@ class Placement:
         books, ledger = self._ledger.books, self._ledger
         pods = self._choice.candidates(pool, revision, prefix, ledger.load, now)
         return [books[pod.name] for pod in pods if pod.name in books and pod.name not in barred]
+
+
+def _is_idle(book: PodBook, demand: Demand) -> bool:
+    """Tell whether a pod that is to answer has nothing to do that the request would meet."""
+    return not book.visits and book.is_idle_for(demand, book.needed(demand)[0])
 
 
 def _keeper(demand: Demand, books: Sequence[PodBook]) -> PodBook | None:

@@ -16,8 +16,9 @@ class PodBook:
     """Room and use of one pod, in KV blocks, sequences and prompt tokens that wait.
 
     `capacity_blocks` is this gate's share with its headroom; `physical_blocks` is what a single
-    request could have of an empty pod. Both are 0 while the pod's slice is unknown: such a pod
-    takes one request at a time.
+    request could have of an empty pod, and `idle_blocks` what one may have of it now if this gate
+    has none there: less what others use, as far as the pod tells. All are 0 while the pod's slice
+    is unknown: such a pod takes one request at a time.
     """
 
     __slots__ = (
@@ -27,6 +28,7 @@ class PodBook:
         "capacity_blocks",
         "correction",
         "full_until",
+        "idle_blocks",
         "is_clear",
         "is_present",
         "peak",
@@ -52,6 +54,7 @@ class PodBook:
         self.blocks: BlockRule | None = None
         self.capacity_blocks = 0
         self.physical_blocks = 0
+        self.idle_blocks = 0
         self.sequences_limit = 1
         self.is_present = True
         self.is_clear = False
@@ -89,7 +92,7 @@ class PodBook:
         """Work out this gate's share of the pod."""
         part = self.slice
         if part is None:
-            self.capacity_blocks = self.physical_blocks = 0
+            self.capacity_blocks = self.physical_blocks = self.idle_blocks = 0
             self.sequences_limit = 1
             return
         self.physical_blocks = self.correction.blocks or part.kv_blocks
@@ -100,6 +103,16 @@ class PodBook:
             share.whole_blocks(usable) if self.is_clear else share.sure_blocks(usable, others)
         )
         self.sequences_limit = max(1, part.max_num_seqs // share.gates)
+        self.idle_blocks = self.physical_blocks
+        if others is not None and self.correction.has_others and not share.is_whole:
+            self.idle_blocks = max(0, int(usable - others))
+
+    def is_idle_for(self, demand: Demand, blocks: int) -> bool:
+        """Tell whether it has nothing to do that a request of so many blocks would meet.
+
+        A request that has been overtaken enough does not heed what other gates have there.
+        """
+        return not self.visits and (blocks <= self.idle_blocks or demand.is_due)
 
     def blocks_of(self, demand: Demand, output_tokens: int) -> int:
         """Return the blocks of a request whose answers have so many tokens; 0 if unknown.

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 
-from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.demand import Demand, Kind
 
 SLACK = 64
 """Entries that are over may lie in a heap up to so many beside as many as wait."""
 _NOTHING = (0, 0, 0)
+_Item = tuple[int, float, int, Demand]
+"""Sorts by class, start tag and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Ahead:
 class _Class:
     """What waits of one priority."""
 
-    __slots__ = ("prompt_tokens", "tenants", "tokens", "waiting")
+    __slots__ = ("kinds", "prompt_tokens", "tenants", "tokens", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[int, Demand] = {}
@@ -32,6 +34,8 @@ class _Class:
         self.prompt_tokens = 0
         self.tenants: dict[str, list[int]] = {}
         """Requests, tokens and prompt tokens that wait, by tenant."""
+        self.kinds: dict[Kind, int] = {}
+        """Requests that wait, by kind."""
 
     def count(self, demand: Demand, sign: int) -> None:
         self.tokens += sign * demand.cost_tokens
@@ -42,18 +46,23 @@ class _Class:
         sums[2] += sign * demand.prompt_tokens
         if not sums[0]:
             del self.tenants[demand.ask.caller.tenant]
+        self.kinds[demand.kind] = self.kinds.get(demand.kind, 0) + sign
+        if not self.kinds[demand.kind]:
+            del self.kinds[demand.kind]
 
 
 class Queue:
     """The waiting requests in the order in which they are to be served.
 
-    The order is (class, start tag of the fair share, number of arrival). Entries that are over
-    stay in the heaps until they come up, or until they are as many as those that wait.
+    The order is (class, start tag of the fair share, number of arrival); there is a heap of it for
+    each kind of request. Entries that are over stay in the heaps until they come up, or until they
+    are as many as those that wait.
     """
 
     def __init__(self) -> None:
         self._classes: dict[int, _Class] = {}
-        self._order: list[tuple[int, float, int, Demand]] = []
+        self._order: dict[Kind, list[_Item]] = {}
+        self._entries = 0
         self._deadlines: list[tuple[float, int, Demand]] = []
         self._numbers = 0
         self._length = 0
@@ -70,7 +79,9 @@ class Queue:
         group.waiting[demand.number] = demand
         group.count(demand, 1)
         self._length += 1
-        heappush(self._order, (-priority, demand.start_tag, demand.number, demand))
+        order = self._order.setdefault(demand.kind, [])
+        heappush(order, (-priority, demand.start_tag, demand.number, demand))
+        self._entries += 1
         heappush(self._deadlines, (demand.deadline, demand.number, demand))
 
     def remove(self, demand: Demand) -> None:
@@ -82,21 +93,42 @@ class Queue:
         demand.is_over = True
         self._compact()
 
-    def first(self, number: int) -> list[Demand]:
-        """Return the first few that wait; they go on waiting."""
-        order = self._order
-        while order and order[0][3].is_over:
-            heappop(order)
+    def first(self, number: int, kinds: int = 0) -> list[Demand]:
+        """Return the first few that wait, and the first of so many kinds more; all go on waiting.
+
+        They are in order.
+        """
+        orders = self._shown()
         found: list[Demand] = []
         # The children of the item at index i of a heap are at 2i + 1 and 2i + 2.
-        near = [(order[0], 0)] if order else []
+        near = [(order[0], 0, order) for order in orders]
+        heapify(near)
         while near and len(found) < number:
-            item, index = heappop(near)
+            item, index, order = heappop(near)
             if not item[3].is_over:
                 found.append(item[3])
             for child in range(2 * index + 1, min(2 * index + 3, len(order))):
-                heappush(near, (order[child], child))
+                heappush(near, (order[child], child, order))
+        if kinds:
+            seen = {demand.kind for demand in found}
+            others = [order[0] for order in orders if order[0][3].kind not in seen]
+            found += [item[3] for item in nsmallest(kinds, others)]
         return found
+
+    def alike(self, kind: Kind, priority: int) -> int:
+        """Return how many of a kind wait, of this class and above."""
+        groups = self._classes.items()
+        return sum(group.kinds.get(kind, 0) for other, group in groups if other >= priority)
+
+    def _shown(self) -> list[list[_Item]]:
+        """Return the heaps, each with one that waits on top."""
+        for kind, order in list(self._order.items()):
+            while order and order[0][3].is_over:
+                heappop(order)
+                self._entries -= 1
+            if not order:
+                del self._order[kind]
+        return list(self._order.values())
 
     def expired(self, now: float) -> Iterator[Demand]:
         """Yield those whose deadline has passed; the caller removes them."""
@@ -145,9 +177,11 @@ class Queue:
         return sum(group.prompt_tokens for group in self._classes.values())
 
     def _compact(self) -> None:
-        if len(self._order) > 2 * self._length + SLACK:
-            self._order = [item for item in self._order if not item[3].is_over]
-            heapify(self._order)
+        if self._entries > 2 * self._length + SLACK:
+            for kind, order in self._order.items():
+                self._order[kind] = [item for item in order if not item[3].is_over]
+                heapify(self._order[kind])
+            self._entries = self._length
         if len(self._deadlines) > 2 * self._length + SLACK:
             self._deadlines = [item for item in self._deadlines if not item[2].is_over]
             heapify(self._deadlines)

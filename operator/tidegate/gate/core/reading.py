@@ -84,6 +84,7 @@ class Reading:
         if surface is Surface.TOKENIZE:
             size = prompt_size.NONE
         room.require(size, wanted, surface, max_model_len)
+        output_limit = room.output_limit(size, wanted, surface, max_model_len)
         wants_usage = not streams or _wants_usage(asked, surface)
         return Ask(
             request_id=self.request_id,
@@ -93,7 +94,7 @@ class Reading:
             body=clean.clean(body, asked, asks_usage=not wants_usage),
             headers=headers.for_engine(heeded, self.request_id),
             prompt_tokens=size.tokens,
-            output_limit=room.output_limit(size, wanted, surface, max_model_len),
+            output_limit=output_limit,
             samples=told.prompts * wanted.samples,
             prompts=told.prompts,
             fewest_tokens=room.fewest(size),
@@ -108,6 +109,7 @@ class Reading:
             serial=self.serial,
             names_model=named is not None,
             least_output=room.least_output(wanted, surface),
+            least_expected=min(wanted.least, output_limit),
         )
 
 

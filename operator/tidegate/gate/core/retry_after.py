@@ -23,6 +23,18 @@ def spread(seconds: float, longest: float, jitter: Jitter) -> int:
     return round(min(longest, max(SHORTEST_SECONDS, spread_seconds)))
 
 
+def own_seconds(
+    tokens: float, tokens_in_flight: int, stay_seconds: float | None, jitter: Jitter
+) -> int:
+    """Return whole seconds until who holds `tokens_in_flight` has let go `tokens` of them.
+
+    Each of them stays for so long; None while unknown.
+    """
+    if stay_seconds is None or not tokens_in_flight:  # all that it has still waits
+        return spread(UNKNOWN_SECONDS, LONGEST_SECONDS, jitter)
+    return spread(tokens * stay_seconds / tokens_in_flight, LONGEST_SECONDS, jitter)
+
+
 class Backlog:
     """Tokens of those who were told to come back, by class; they drain as the queue does.
 

@@ -45,7 +45,7 @@ class Screening:
         missing = self._placement.missing(demand.ask)
         if missing is not None:
             return self._turnaway.unavailable(missing, now)
-        return self._too_long(demand) or self._over_limit(demand, config, gates, now)
+        return self._too_long(demand) or self._over_limit(demand, config, gates)
 
     def _too_long(self, demand: Demand) -> Refusal | None:
         """Refuse what no empty pod could hold: a prompt, and one token of each of its answers.
@@ -69,9 +69,7 @@ class Screening:
         is_exact = tokens == ask.prompt_tokens
         return denials.too_long(tokens, samples, *largest, is_exact=is_exact)
 
-    def _over_limit(
-        self, demand: Demand, config: GateConfig, gates: int, now: float
-    ) -> Refusal | None:
+    def _over_limit(self, demand: Demand, config: GateConfig, gates: int) -> Refusal | None:
         """Refuse a tenant beyond its limit; one that has nothing here may always have one request.
 
         What waits counts as held: so that nobody waits who could not be seated.
@@ -80,9 +78,10 @@ class Screening:
         limit = caller.tokens_in_flight or config.limits.tenant_tokens_in_flight
         if limit is None:
             return None
-        held = self._shares.of(caller.tenant).tokens_in_flight
-        held += self._queue.tokens_of(caller.tenant)
-        if not held or held + demand.cost_tokens <= limit / gates:
+        account = self._shares.of(caller.tenant)
+        held = account.tokens_in_flight + self._queue.tokens_of(caller.tenant)
+        too_many = held + demand.cost_tokens - limit / gates
+        if not held or too_many <= 0:
             return None
         detail = f"They hold, or wait for, {held} of {limit // gates} tokens in this gate."
-        return self._turnaway.contended(demand, Why.TENANT_SHARE, now, detail)
+        return self._turnaway.over_limit(account, min(held, too_many), detail)

@@ -2,9 +2,10 @@
 
 from tidegate.gate.core import denials, outlook
 from tidegate.gate.core.demand import Demand
+from tidegate.gate.core.fair_share import Account
 from tidegate.gate.core.placement import Placement
 from tidegate.gate.core.queue import Queue
-from tidegate.gate.core.retry_after import Backlog, Jitter, Outages
+from tidegate.gate.core.retry_after import Backlog, Jitter, Outages, own_seconds
 from tidegate.gate.exchange import Refusal, Why
 
 
@@ -14,6 +15,7 @@ class Turnaway:
     def __init__(self, placement: Placement, queue: Queue, jitter: Jitter) -> None:
         self._placement = placement
         self._queue = queue
+        self._jitter = jitter
         self._backlog = Backlog(jitter)
         self._outages = Outages(jitter)
 
@@ -26,6 +28,17 @@ class Turnaway:
         cost = demand.cost_tokens
         seconds = self._backlog.seconds(caller.priority, cost, ahead.tokens, drain, now)
         return denials.contended(why, seconds, detail)
+
+    def over_limit(self, account: Account, tokens: float, detail: str) -> Refusal:
+        """Refuse a tenant until it has let go so many tokens of its own.
+
+        It waits for the end of its own requests, so it stands in nobody's line, and nobody in its.
+        """
+        stay = account.stay.seconds
+        if stay is None:
+            stay = outlook.stay_seconds(self._placement.books()[0])
+        seconds = own_seconds(tokens, account.tokens_in_flight, stay, self._jitter)
+        return denials.contended(Why.TENANT_SHARE, seconds, detail)
 
     def unavailable(self, why: Why, now: float) -> Refusal:
         """Refuse what nobody could serve now."""

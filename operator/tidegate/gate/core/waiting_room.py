@@ -15,6 +15,11 @@ from tidegate.gate.exchange import Why
 
 LOOK = 4
 """Waiting requests that are tried at each event: the first may need more room than the next."""
+KINDS = 8
+"""Kinds beside theirs of which the first is tried as well: what is small may fit where they do not.
+
+Nobody passes one of his own kind that was not tried; so who is passed does not fit.
+"""
 
 Take = Callable[[Demand, Place, float], None]
 
@@ -49,6 +54,7 @@ class WaitingRoom:
     def enter(self, demand: Demand, now: float) -> None:
         """Seat a request, or let it wait if it would still be in time, or turn it away."""
         self._served.asked(demand)
+        demand.kind = self._placement.kind(demand)
         place = self._place_now(demand, now)
         if isinstance(place, Place):
             self._shares.tag(demand)
@@ -63,7 +69,8 @@ class WaitingRoom:
             demand.waits(self._left)
             self._shares.tag(demand)
             self._queue.push(demand)
-            self.dispatch(now)
+            if self._is_dispatching or demand in self._queue.first(LOOK, KINDS):
+                self.dispatch(now)  # all others that are tried were, and nothing has come free
         else:
             full = Why.QUEUE_FULL if self._limits.max_queue else why
             demand.decided(self._turnaway.contended(demand, full, now))
@@ -97,7 +104,12 @@ class WaitingRoom:
         if self._is_dispatching:  # it is not known yet that they do not fit
             return Why.KV_BUDGET
         priority = demand.ask.caller.priority
-        ahead = [d for d in self._queue.first(LOOK) if d.ask.caller.priority >= priority]
+        tried = self._queue.first(LOOK, KINDS)
+        ahead = [d for d in tried if d.ask.caller.priority >= priority]
+        alike = [earlier for earlier in ahead if earlier.kind == demand.kind]
+        if self._queue.alike(demand.kind, priority) > len(alike):
+            return alike[0].why if alike else Why.KV_BUDGET  # it has its turn after them
+        ahead = ahead[:LOOK]
         barred: set[str] = set()
         for earlier in ahead:
             self._keep_for(earlier, barred, now)
@@ -113,7 +125,7 @@ class WaitingRoom:
         It may be overtaken by as many tokens as it asks for itself. So a long prompt waits its
         turn, not for ever.
         """
-        if demand.overtaken_tokens < demand.cost_tokens:
+        if not demand.is_due:
             return
         kept = self._placement.roomiest(barred, now)
         if kept is not None:
@@ -157,10 +169,10 @@ class WaitingRoom:
         demand.decided(self._turnaway.late(demand, why, now))
 
     def _seat_first(self, now: float) -> None:
-        """Try the first few that wait."""
+        """Try the first few that wait, and the first of each other kind."""
         barred: set[str] = set()
         passed: list[Demand] = []
-        for demand in self._queue.first(LOOK):
+        for turn, demand in enumerate(self._queue.first(LOOK, KINDS)):
             if demand.is_over:  # its client left while another was told
                 continue
             self._served.leave_room(demand)
@@ -172,8 +184,10 @@ class WaitingRoom:
                 self._may_seat_more = True
                 self._seat(demand, place, now)
                 continue
-            passed.append(demand)
-            self._keep_for(demand, barred, now)
+            demand.why = place
+            if turn < LOOK:
+                passed.append(demand)
+                self._keep_for(demand, barred, now)
 
     def _seat(self, demand: Demand, place: Place, now: float) -> None:
         self._shares.serve(demand)

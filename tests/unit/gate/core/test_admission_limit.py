@@ -80,6 +80,63 @@ def test_one_request_beyond_the_limit_may_wait_and_nothing_beside_it():
     assert isinstance(first[0], Seat)
 
 
+def gate_of_two_tenants(stays):
+    """A gate whose tenants' requests of 600 tokens stayed so long before; a's limit holds one."""
+    gate = doubles.Gate(doubles.config(blocks=1000, seqs=4, limits=Limits(max_queue=0)))
+    for tenant, seconds in stays.items():
+        for _ in range(20):
+            seats = [gate.seat(500, 100, tenant=tenant) for _ in range(2)]
+            gate.now += seconds
+            for seat in seats:
+                gate.core.first_token(seat, gate.now)
+                gate.end(seat, Outcome.FINISHED, Usage(500, 100))
+    return gate
+
+
+def hammer(gate, times):
+    """Ask for a again and again, heeding nothing; return what it is told at last."""
+    for _ in range(times):
+        gate.now += 0.01
+        (refusal,) = gate.ask(500, 100, tenant="a", own_limit=700)
+        assert refusal.why is Why.TENANT_SHARE
+    return refusal.retry_after_seconds
+
+
+@pytest.mark.parametrize(
+    ("stays", "seconds"),
+    [
+        pytest.param({"b": 1.0}, 1, id="as long as all requests stay, while none of its has ended"),
+        pytest.param({"a": 12.0, "b": 1.0}, 10, id="as long as its own stay"),
+        pytest.param({"a": 1.0, "b": 12.0}, 1, id="however long others stay"),
+        pytest.param({"a": 90.0}, 30, id="half a minute at most"),
+        pytest.param({}, 5, id="a guess while nothing has ended"),
+    ],
+)
+def test_a_tenant_at_its_limit_is_told_when_its_own_tokens_come_free(stays, seconds):
+    gate = gate_of_two_tenants(stays)
+    gate.seat(500, 100, tenant="a", own_limit=700)
+    # 500 of its 600 tokens have to go before the next 600 may come
+    assert hammer(gate, 300) == seconds
+
+
+def test_a_tenant_whose_requests_all_wait_is_told_a_guess():
+    gate, _ = full_gate()
+    for _ in range(2):
+        gate.ask(500, 100, tenant="a")
+    (refusal,) = gate.ask(500, 100, tenant="a")
+    assert refusal.retry_after_seconds == 5
+
+
+@pytest.mark.parametrize("times", [0, 300])
+def test_one_that_hammers_at_its_limit_makes_no_others_wait(times):
+    gate = gate_of_two_tenants({"b": 1.0})
+    gate.seat(500, 100, tenant="a", own_limit=700)
+    if times:
+        hammer(gate, times)
+    *_, (refusal,) = [gate.ask(500, 100, tenant="b") for _ in range(4)]
+    assert (refusal.why, refusal.retry_after_seconds) == (Why.MAX_SEQS, 1)
+
+
 CAME = st.tuples(
     st.sampled_from("ab"), st.integers(50, 400), st.integers(1, 200), st.integers(0, 9)
 )

@@ -158,6 +158,16 @@ def test_a_liar_who_asks_for_32k_and_uses_50_does_not_starve_others():
     assert seated == 500 // 10  # 150 tokens each, and not 32,100
 
 
+def test_answers_that_may_not_end_early_are_not_given_more_room_than_there_is():
+    tried = gate(blocks=1000, speed=1e6)
+    for _ in range(30):
+        tried.end(tried.seat(100, 64), Outcome.FINISHED, Usage(100, 64))
+    seated = 0
+    while isinstance(tried.ask(100, 4000, least_expected=4000)[0], Seat):
+        seated += 1
+    assert seated == 1000 * 16 // (100 + 4000)
+
+
 def test_an_answer_that_runs_on_reserves_more_as_it_goes():
     tried = gate(blocks=500)
     for _ in range(8):
@@ -249,6 +259,92 @@ class TestAGateThatJoinsOthers:
         assert self.used(tried, 0.4) == 50
         assert self.used(tried, 0.1) == 80
         assert self.used(tried, 0.0) == 100
+
+
+class TestAPodThatIsIdleOnlyForThisGate:
+    """Nothing of this gate is there, and another gate's requests may be."""
+
+    LONG = 14_400  # 900 of 1,000 blocks
+    SLO = Slo(time_to_first_token="60s")
+
+    def beside(self, used=None, *, gates=2, running=1, waiting=0, pair=False):
+        """One of so many gates, that the pod has told how much of it is used."""
+        tried = doubles.Gate(
+            doubles.config(pair=pair, blocks=1000, headroom=0.95, speed=1000.0, slo=self.SLO)
+        )
+        tried.core.gates(gates)
+        if used is not None:
+            self.tells(tried, used, running, waiting, name="p0" if pair else "u0")
+        return tried
+
+    def tells(self, tried, used, running=1, waiting=0, name="u0"):
+        told = Scrape(tried.now, used, 1001, running, waiting)
+        tried.core.observe(name, told)
+        tried.wait(0.05)
+
+    @pytest.mark.parametrize(
+        ("told", "blocks", "is_seated"),
+        [
+            pytest.param({}, 900, True, id="the pod has told nothing"),
+            pytest.param({"used": 0.0, "running": 0}, 1000, True, id="nothing is there"),
+            pytest.param(
+                {"used": 0.4, "running": 0}, 900, True, id="what is kept of one that ended"
+            ),
+            pytest.param({"used": 0.05}, 900, True, id="it fits beside what is there"),
+            pytest.param({"used": 0.06}, 900, False, id="it does not fit beside what is there"),
+            pytest.param(
+                {"used": 0.06, "running": 0, "waiting": 1}, 900, False, id="one is to come"
+            ),
+            pytest.param({"used": 0.06, "running": None}, 900, False, id="numbers are not told"),
+            pytest.param({"used": 0.9}, 400, True, id="its own part is its own"),
+            pytest.param({"used": 0.9, "gates": 1}, 900, True, id="there is no other gate"),
+        ],
+    )
+    def test_it_takes_what_the_pod_shows_room_for_and_no_more(self, told, blocks, is_seated):
+        decided = self.beside(**told).ask(16 * blocks - 16, 16)
+        assert [type(one) for one in decided] == [Seat] * is_seated
+
+    @pytest.mark.parametrize(("used", "is_seated"), [(0.06, False), (0.05, True)])
+    def test_so_does_the_prefill_pod_of_a_pair(self, used, is_seated):
+        decided = self.beside(used, pair=True).ask(self.LONG, 16)
+        assert [type(one) for one in decided] == [Seat] * is_seated
+
+    def test_long_prompts_to_several_gates_go_one_after_another(self):
+        gates = [self.beside(0.0, running=0) for _ in range(3)]
+        asked = [tried.ask(self.LONG, 16) for tried in gates[:1]]
+        for tried in gates:
+            self.tells(tried, 0.91)
+        asked += [tried.ask(self.LONG, 16) for tried in gates[1:]]
+        assert [len(decided) for decided in asked] == [1, 0, 0]
+
+        gates[0].end(asked[0][0], Outcome.FINISHED, Usage(self.LONG, 16))
+        self.tells(gates[1], 0.0, running=0)
+        assert [len(decided) for decided in asked] == [1, 1, 0]
+
+    def test_what_is_left_of_its_own_last_request_is_nobody_elses(self):
+        tried = self.beside(0.0, running=0)
+        seat = tried.seat(self.LONG, 16)
+        self.tells(tried, 0.91)
+        tried.end(seat, Outcome.FINISHED, Usage(self.LONG, 16))
+        assert isinstance(tried.ask(self.LONG, 16)[0], Seat)
+
+    def test_a_pod_that_has_been_silent_for_long_shows_nothing(self):
+        tried = self.beside(0.91)
+        waiting = tried.ask(self.LONG, 16)
+        tried.wait(4.0)
+        assert isinstance(waiting[0], Seat)
+
+    def test_one_that_was_overtaken_enough_waits_for_nobody_elses_end(self):
+        tried = self.beside(0.91)
+        waiting = tried.ask(self.LONG, 16)
+        passed = 0
+        while not waiting and passed < 10:
+            seat = tried.seat(6400, 16)
+            passed += 1
+            self.tells(tried, 0.91, running=2)
+            assert waiting == []
+            tried.end(seat, Outcome.FINISHED, Usage(6400, 16))
+        assert (len(waiting), passed) == (1, 3)  # 3 x 6,416 tokens are more than 14,416
 
 
 def test_headroom_is_kept_free():

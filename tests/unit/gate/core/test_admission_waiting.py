@@ -181,6 +181,68 @@ def test_a_long_prompt_is_served_under_a_flood_of_short_ones():
     assert 0 < passed <= 960 + 60
 
 
+def behind_large_ones(heads, pods=2):
+    """A gate full of small requests, 9 blocks on each pod apart; so many large ones wait."""
+    limits = Limits(max_queue=100, queue_timeout="5s")
+    gate = doubles.Gate(doubles.config(blocks=649, limits=limits, seqs=100), pods=pods)
+    held = [gate.seat(*SMALL) for _ in range(4 * pods)]
+    while len(held) < 64 * pods:
+        for seat in held[-4 * pods :]:
+            gate.core.first_token(seat, gate.now)
+        held += [gate.seat(*SMALL) for _ in range(4 * pods)]
+    for seat in held:
+        gate.core.first_token(seat, gate.now)
+    for _ in range(heads):
+        assert gate.ask(9000, 200) == []
+    return gate, held
+
+
+SMALL = (150, 10)
+"""Prompt and answer of a request of ten blocks."""
+
+
+@pytest.mark.parametrize("pods", [1, 2, 4])
+@pytest.mark.parametrize("heads", [1, 3, 4, 8, 30])
+def test_nobody_is_passed_by_his_like_however_many_wait_before_him(heads, pods):
+    gate, held = behind_large_ones(heads, pods)
+    early, late = [gate.ask(*SMALL) for _ in range(2)], []
+    while held and gate.now < 4.9 and not all(map(is_seated, early)):
+        gate.wait(0.05)
+        late.append(gate.ask(*SMALL))
+        gate.end(held.pop(0), Outcome.FINISHED, Usage(*SMALL))
+        assert all(map(is_seated, early)) or not any(map(is_seated, late))
+    if pods > 1:  # on one pod they soon have to leave room for a large one
+        assert all(map(is_seated, early))
+
+
+@pytest.mark.parametrize(
+    ("asked", "goes_at_once"),
+    [
+        pytest.param({"prompt": 120}, False, id="one like those that wait"),
+        pytest.param({"prompt": 120, "priority": 9}, True, id="one of a higher class"),
+        pytest.param({"prompt": 40}, True, id="one much smaller than they are"),
+    ],
+)
+def test_only_who_is_like_those_that_wait_has_to_wait_behind_them(asked, goes_at_once):
+    gate, _ = behind_large_ones(8)
+    for _ in range(6):
+        assert gate.ask(*SMALL) == []
+    assert is_seated(gate.ask(limit=10, **asked)) is goes_at_once
+
+
+def test_who_would_wait_too_long_behind_his_like_is_told_what_they_wait_for():
+    slo = Slo(time_to_first_token="4s")
+    gate = doubles.Gate(doubles.config(blocks=1000, seqs=10, speed=1e6, slo=slo))
+    held = [gate.seat(100, 60) for _ in range(10)]
+    for seat in held:
+        gate.core.first_token(seat, gate.now)
+    release(gate, held, seconds=4.0)
+    held.append(gate.seat(100, 60))  # 2.5 are let go in a second
+    answers = [gate.ask(100, 60) for _ in range(20)]
+    assert answers[4] == []
+    assert [one.why for one in answers[-1]] == [Why.MAX_SEQS]
+
+
 def test_one_who_is_told_may_come_back_at_once():
     """A decision's receiver may ask, end or leave within the call."""
     gate, held = full_gate()

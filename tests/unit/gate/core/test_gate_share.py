@@ -84,6 +84,17 @@ def test_a_number_that_changes_again_begins_the_handover_anew():
     assert part(share, None) == pytest.approx(309, abs=1)
 
 
+def test_a_rise_goes_on_while_the_number_is_told_again_and_again():
+    share = GateShare(joins=True)
+    share.divide(2)
+    for second in range(int(HANDOVER_SECONDS) + 1):
+        share.divide(2)
+        rise(share, float(second))
+
+    assert share.is_settled
+    assert part(share, None) == 450
+
+
 @given(
     counts=st.lists(st.integers(1, 9), min_size=1, max_size=8),
     steps=st.lists(st.floats(0.01, 40), min_size=1, max_size=8),

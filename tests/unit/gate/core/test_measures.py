@@ -149,6 +149,13 @@ class TestLengths:
         assert Lengths().expected(doubles.ask(limit=32_000)) == FIRST_GUESS_TOKENS
         assert Lengths().expected(doubles.ask(limit=50, surface=Surface.EMBEDDINGS)) == 0
 
+    @pytest.mark.parametrize(("least", "expected"), [(0, 64), (40, 64), (4000, 4000), (9000, 4000)])
+    def test_an_answer_is_expected_to_have_no_less_than_its_client_demands(self, least, expected):
+        lengths = Lengths()
+        for _ in range(30):
+            lengths.learn(doubles.ask(), 64)
+        assert lengths.expected(doubles.ask(limit=4000, least_expected=least)) == expected
+
     def test_long_prompts_with_short_answers_are_told_from_short_ones_with_long(self):
         lengths = Lengths()
         long, short = doubles.ask(5000, 4000), doubles.ask(50, 4000)

@@ -10,16 +10,21 @@ from tidegate.gate.core.demand import Demand
 from tidegate.gate.core.queue import Queue
 
 
-def demand(priority=5, tag=0.0, deadline=10.0, tenant="t", prompt=100):
+def demand(priority=5, tag=0.0, deadline=10.0, size=7, *, tenant="t", prompt=100):
     made = Demand(doubles.ask(prompt, priority=priority, tenant=tenant), 50, 0.0, lambda _: None)
     made.start_tag = tag
     made.deadline = deadline
+    made.kind = (size, False, ())
     made.waits(lambda *_: None)
     return made
 
 
 WAITING = st.builds(
-    demand, st.integers(0, 9), st.integers(0, 20).map(float), st.integers(1, 20).map(float)
+    demand,
+    st.integers(0, 9),
+    st.integers(0, 20).map(float),
+    st.integers(1, 20).map(float),
+    st.integers(1, 4),
 )
 
 
@@ -37,6 +42,35 @@ def test_those_who_stay_come_by_class_then_share_then_age(waiting, leave):
     assert queue.first(2) == expected[:2]
     assert len(queue) == len(stay)
     assert set(queue.expired(12.0)) == {one for one in stay if one.deadline <= 12.0}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(WAITING, max_size=30),
+    st.sets(st.integers(0, 29)),
+    st.integers(0, 6),
+    st.integers(0, 6),
+)
+def test_beside_the_first_few_are_the_first_of_other_kinds(waiting, leave, number, kinds):
+    queue = Queue()
+    for one in waiting:
+        queue.push(one)
+    for index in leave & set(range(len(waiting))):
+        queue.remove(waiting[index])
+    order = queue.first(100)
+    few, rest = order[:number], order[number:]
+    seen, others = {one.kind for one in few}, []
+    for one in rest:
+        if one.kind not in seen:
+            seen.add(one.kind)
+            others.append(one)
+
+    assert queue.first(number, kinds) == few + others[:kinds]
+    for one in order:
+        same = [other for other in order if other.kind == one.kind]
+        assert queue.alike(one.kind, 0) == len(same)
+        above = [other for other in same if other.ask.caller.priority >= one.ask.caller.priority]
+        assert queue.alike(one.kind, one.ask.caller.priority) == len(above)
 
 
 @settings(deadline=None)
@@ -67,14 +101,15 @@ def test_ten_thousand_that_come_and_leave_keep_the_queue_small_and_quick():
     stays = demand()
     queue.push(stays)
     for length in (100, 10_000):
-        crowd = [demand(tag=float(n % 7)) for n in range(length)]
+        crowd = [demand(tag=float(n % 7), size=n % 5) for n in range(length)]
         begun = time.process_time()
         for one in crowd:
             queue.push(one)
-            queue.first(4)
+            queue.first(4, 8)
         for one in crowd:
             queue.remove(one)
         each = (time.process_time() - begun) / length
         assert each < 1e-3
     assert queue.first(1) == [stays]
-    assert len(queue._order) < 200
+    assert sum(map(len, queue._order.values())) < 200
+    assert queue.alike(stays.kind, 0) == 1

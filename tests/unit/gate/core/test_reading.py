@@ -402,10 +402,29 @@ def test_images_near_the_limit_are_left_to_the_engine_too():
     assert ask.output_limit == 1
 
 
+@pytest.mark.parametrize(
+    ("document", "path", "least"),
+    [
+        ({"prompt": IDS, "max_tokens": 40}, COMPLETIONS, 0),
+        ({"prompt": IDS, "max_tokens": 40, "min_tokens": 30}, COMPLETIONS, 30),
+        ({"prompt": IDS, "max_tokens": 40, "min_tokens": None}, COMPLETIONS, 0),
+        ({"prompt": IDS, "min_tokens": 30}, COMPLETIONS, 16),  # beyond the default: engines refuse
+        ({"prompt": IDS, "max_tokens": 40, "ignore_eos": True}, COMPLETIONS, 40),
+        ({"prompt": IDS, "max_tokens": 40, "ignore_eos": False}, COMPLETIONS, 0),
+        (chat(max_completion_tokens=40, min_tokens=30), CHAT, 30),
+        (chat(max_completion_tokens=40, ignore_eos=True), CHAT, 40),
+        ({"input": "Hello", "max_output_tokens": 40, "ignore_eos": True}, RESPONSES, 40),
+        ({"input": "Hello", "ignore_eos": True}, EMBEDDINGS, 0),
+    ],
+)
+def test_an_answer_that_may_not_end_early_is_known_by_its_least_length(document, path, least):
+    assert asked(document, path).least_expected == least
+
+
 # Fields that are read strictly
 
 
-@pytest.mark.parametrize("field", ["n", "max_tokens", "best_of", "prompt_logprobs"])
+@pytest.mark.parametrize("field", ["n", "max_tokens", "best_of", "prompt_logprobs", "min_tokens"])
 @pytest.mark.parametrize("value", ["3", 2.5, [1], {}, 10**19, 1e300, -7])
 def test_a_number_that_could_be_read_in_two_ways_is_refused(field, value):
     refusal = read(completion(**{field: value}), COMPLETIONS)
@@ -413,14 +432,15 @@ def test_a_number_that_could_be_read_in_two_ways_is_refused(field, value):
     assert (refusal.status, refusal.param) == (400, field)
 
 
-@pytest.mark.parametrize("field", ["n", "max_tokens", "best_of"])
+@pytest.mark.parametrize("field", ["n", "max_tokens", "best_of", "min_tokens"])
 def test_a_flag_is_no_number(field):
     assert read(completion(**{field: True}), COMPLETIONS).param == field
 
 
+@pytest.mark.parametrize("field", ["stream", "ignore_eos"])
 @pytest.mark.parametrize("value", ["true", 1, 0, "", []])
-def test_a_flag_that_could_be_read_in_two_ways_is_refused(value):
-    assert read(chat(stream=value)).param == "stream"
+def test_a_flag_that_could_be_read_in_two_ways_is_refused(field, value):
+    assert read(chat(**{field: value})).param == field
 
 
 @pytest.mark.parametrize(
@@ -428,9 +448,10 @@ def test_a_flag_that_could_be_read_in_two_ways_is_refused(value):
     [({"input": "Hi"}, EMBEDDINGS), ({"prompt": "Hi"}, TOKENIZE), ({"input": "Hi"}, RESPONSES)],
 )
 def test_fields_that_a_surface_does_not_know_change_nothing(document, path):
-    ask = asked(document | {"n": 4, "stream": path != RESPONSES}, path)
+    ask = asked(document | {"n": 4, "min_tokens": 9, "stream": path != RESPONSES}, path)
 
     assert (ask.samples, ask.streams, ask.wants_usage) == (1, False, True)
+    assert ask.least_expected == 0
 
 
 @pytest.mark.parametrize(

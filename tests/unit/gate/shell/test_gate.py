@@ -72,6 +72,20 @@ async def test_endpoints_that_came_before_the_configuration_are_used_with_it(gat
     assert value(gate, "gates") == 2
 
 
+async def test_pods_that_come_and_go_do_not_keep_a_new_gate_from_its_part(gate):
+    gate.configuration.offer(config_bytes(), "file")
+    begun = time.monotonic()
+    for second in range(31):
+        others = (pod("b"),) if second % 2 else ()
+        gate.source.found = Endpoints({"unified": (pod("a"), *others)}, 2)
+        gate.endpoints_changed()
+        gate.admissions.tick(begun + second, 0.0)
+
+    seen = next(view for view in gate.view().pods if view.pod.name == "a")
+    part = CONFIG["slices"][0]
+    assert seen.capacity_tokens == pytest.approx(part["kvTokens"] * 0.95 / 2, rel=0.02)
+
+
 async def test_pods_of_a_pool_that_is_no_more_are_gone(gate):
     gate.configuration.offer(config_bytes(), "file")
     gate.source.found = Endpoints({"unified": (pod("a"),)}, 1)
