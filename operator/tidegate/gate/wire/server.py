@@ -13,7 +13,7 @@ from tidegate.gate.wire import probe
 from tidegate.gate.wire.client import ClientConnection
 from tidegate.gate.wire.exact_count import ExactCount
 from tidegate.gate.wire.heads import Asked, header
-from tidegate.gate.wire.memory import USUAL_BYTES, Memory
+from tidegate.gate.wire.memory import Memory
 from tidegate.gate.wire.observer import Finished, Observer
 from tidegate.gate.wire.pods import Pods
 from tidegate.gate.wire.sweep import Sweep
@@ -200,7 +200,7 @@ async def serve(
     sockets: Iterable[socket.socket],
     observer: Observer,
     resolve: Resolve,
-    memory_bytes: int | None = None,
+    memory: Memory | None = None,
     read_large: ReadLarge = read_here,
     most_files: int | None = None,
 ) -> Server:
@@ -213,7 +213,7 @@ async def serve(
         sockets: bound, and not blocking; the server closes them.
         observer: who is told of every request.
         resolve: finds the address of another deployment's gate.
-        memory_bytes: what the process may take, of which clients get their part; none is told.
+        memory: what clients may make the process hold; that of a usual container by default.
         read_large: reads large bodies; by default at once, as small ones.
         most_files: open files that clients' and engines' connections may take together.
     """
@@ -225,7 +225,7 @@ async def serve(
         read_large=read_large,
         exact=ExactCount(),
     )
-    server = Server(wiring, Memory(memory_bytes or USUAL_BYTES), most_files)
+    server = Server(wiring, memory or Memory(), most_files)
     await server.listen(sockets)
     return server
 
