@@ -113,9 +113,9 @@ class Visit:
         self._failures += end.outcome is Outcome.ENGINE_FAILED
         pools = 1 if seat.prefill is None else 2
         is_enough = self._failures >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
-        if end.outcome is Outcome.DEADLINE or is_enough:
-            status = 504 if end.outcome is Outcome.DEADLINE else 502
-            return _failed(status, end.why, end.message)
+        is_late = end.outcome in (Outcome.DEADLINE, Outcome.TOTAL_DEADLINE)
+        if is_late or is_enough:
+            return _failed(504 if is_late else 502, end.why, end.message)
         failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
