@@ -130,7 +130,8 @@ BEFORE_A_BYTE: dict[str, tuple[Script, Outcome]] = {
     ),
     "answers with bytes": (
         answers(
-            b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: 1\r\n\r\nx"
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\n"
+            b"content-length: 1\r\n\r\nx"
         ),
         Outcome.ENGINE_FAILED,
     ),

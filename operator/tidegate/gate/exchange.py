@@ -73,6 +73,7 @@ class Outcome(StrEnum):
     UNREACHABLE = "unreachable"  # no connection: nothing was sent
     DEADLINE = "deadline"  # the engine's own: no first token, or no further one
     TOTAL_DEADLINE = "total-deadline"  # the answer is longer than the user lets any be
+    GATE_GONE = "gate-gone"  # this gate stopped, and could wait no longer
 
 
 @dataclass(slots=True)

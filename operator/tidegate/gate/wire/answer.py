@@ -46,6 +46,7 @@ class End:
     was_silent: bool = False
 
 
+CLIENT_GONE: Final = End(Outcome.CLIENT_GONE)
 _FINISHED: Final = End(Outcome.FINISHED)
 _REFUSED: Final = End(Outcome.ENGINE_REFUSED)
 
@@ -115,7 +116,7 @@ class Answer:
     def abort(self) -> None:
         """Close the connection at once: nobody wants the answer any more."""
         if not self.is_over:
-            self._finish(End(Outcome.CLIENT_GONE), is_clean=False)
+            self._finish(CLIENT_GONE, is_clean=False)
 
     def _read_head(self, data: bytes) -> None:
         self._head += data

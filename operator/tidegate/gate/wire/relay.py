@@ -71,7 +71,7 @@ class Relay(Answer):
         self._passes_all = passes_all
         self._is_stream = False
         self._is_json = False
-        """Whether the body is to be a JSON object: a refusal is the client's, however it is told."""
+        """Whether the body is to be a JSON object; a refusal is the client's in any words."""
         self._is_dechunked = False
         self._has_response_end = False
         self._verdict: End
@@ -113,6 +113,10 @@ class Relay(Answer):
             self._give_up(Outcome.TOTAL_DEADLINE)
         elif now > self._behind_since + CLIENT_STALL_SECONDS:
             self._fail(Outcome.CLIENT_GONE, Why.STALLED, "the client read nothing")
+
+    def cut(self, outcome: Outcome, why: Why, message: str) -> None:
+        """End an answer for a reason of the gate's own."""
+        self._fail(outcome, why, message)
 
     def _on_head(self, answered: Answered) -> None:
         kind = header(answered.headers, b"content-type").lower()

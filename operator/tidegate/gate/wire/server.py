@@ -21,6 +21,8 @@ from tidegate.gate.wire.visit import Visit
 from tidegate.gate.wire.wiring import ReadLarge, Resolve, Wiring, read_here
 
 DRAIN_LOOK_SECONDS: Final = 0.05
+LAST_WORDS_SECONDS: Final = 1.0
+"""From the end of a drain on, for clients to be told that their answer ends here."""
 BACKLOG: Final = 2048
 
 _UNCONFIGURED: Final = Limits()
@@ -36,7 +38,7 @@ class Server:
         self._most_files = most_files
         self._listening: list[asyncio.Server] = []
         self._clients: set[ClientConnection] = set()
-        self._visits: set[asyncio.Task[None]] = set()
+        self._visits: dict[asyncio.Task[None], Visit] = {}
         self.memory = memory
         self.is_draining = False
 
@@ -58,7 +60,7 @@ class Server:
             )
 
     async def drain(self, deadline_seconds: float) -> bool:
-        """Accept no more, let what is in flight end, then close all.
+        """Accept no more, let what is in flight end, then tell the rest and close all.
 
         Returns whether every request ended by itself.
         """
@@ -70,14 +72,22 @@ class Server:
         while loop.time() < until and (self._visits or any(c.is_served for c in self._clients)):
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
         is_clean = not self._visits
+        await self._cut()
         await self._close()
         return is_clean
+
+    async def _cut(self) -> None:
+        """End what is in flight, so that each client learns why, and wait until that is written."""
+        for visit in tuple(self._visits.values()):
+            visit.cut()
+        loop = self._wiring.loop
+        until = loop.time() + LAST_WORDS_SECONDS
+        while loop.time() < until and (self._visits or any(c.is_answered for c in self._clients)):
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
     async def _close(self) -> None:
         for client in tuple(self._clients):
             client.close() if not client.is_served else client.abort()
-        for task in tuple(self._visits):
-            task.cancel()
         while self._visits or self._clients:
             await asyncio.sleep(0)
         self._wiring.pods.close()
@@ -128,8 +138,8 @@ class Server:
         else:
             visit = Visit(self._wiring, client, asked, body, request_id)
             task = visit.start()
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
+            self._visits[task] = visit
+            task.add_done_callback(self._visits.pop)
             return lambda: _cancel(task)
         return _nothing
 
