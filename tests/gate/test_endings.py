@@ -118,6 +118,17 @@ async def test_a_client_that_leaves_closes_the_engines_connection_at_once() -> N
     assert {outcome for _, outcome, _ in gate.seats.ends} == {Outcome.CLIENT_GONE}
 
 
+async def test_what_a_client_had_before_it_left_is_told() -> None:
+    async with Engine(ENDLESS) as engine, running(engine) as gate:
+        async with Client.to(gate) as client:
+            client.send(post(stream=True))
+            await client.reader.readuntil(token("a"))
+        await gate.settled()
+    told = gate.told.last
+    assert (told.status, told.outcome) == (200, Outcome.CLIENT_GONE)
+    assert told.answer_bytes >= len(token("a"))
+
+
 async def test_a_client_that_leaves_the_queue_is_taken_out_of_it() -> None:
     async with Engine(streams(token("a"))) as engine, running(engine) as gate:
         gate.seats.is_full = True

@@ -128,6 +128,13 @@ BEFORE_A_BYTE: dict[str, tuple[Script, Outcome]] = {
         ),
         Outcome.ENGINE_FAILED,
     ),
+    "answers with bytes": (
+        answers(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\n"
+            b"content-length: 1\r\n\r\nx"
+        ),
+        Outcome.ENGINE_FAILED,
+    ),
     "answers endlessly": (
         answers(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 99_999),
         Outcome.ENGINE_FAILED,
@@ -281,14 +288,32 @@ async def test_an_engine_that_hangs_is_given_up(script: Script, reason: str) -> 
     assert gate.seats.ends == [(engine.pod, Outcome.DEADLINE, None)]
 
 
-async def test_an_answer_that_goes_on_for_too_long_is_ended() -> None:
-    deadlines = {**SHORT, "total": "500ms"}
-    endless = streams(*[A] * 100, pause=0.05)
-    async with Engine(endless) as engine, running(engine, deadlines=deadlines) as gate:
-        answer = await ask(gate, post(stream=True))
+ENDLESS = streams(*[A] * 100, pause=0.05)
+TOO_LONG: dict[str, tuple[Script, bool, Outcome]] = {
+    "a stream at full speed": (ENDLESS, True, Outcome.TOTAL_DEADLINE),
+    "what is no stream, and so gives nothing before its end": (
+        pauses,
+        False,
+        Outcome.TOTAL_DEADLINE,
+    ),
+    "a stream without a token": (pauses, True, Outcome.DEADLINE),
+}
+
+
+@pytest.mark.parametrize(("script", "stream", "outcome"), TOO_LONG.values(), ids=TOO_LONG)
+async def test_an_answer_that_takes_too_long_is_the_engines_fault_only_where_it_was_silent(
+    script: Script, stream: bool, outcome: Outcome
+) -> None:
+    """The user says how long an answer may be, and the client how long it is to be."""
+    deadlines = {**SHORT, "first_token": "5s", "total": "500ms"}
+    async with Engine(script) as engine, running(engine, deadlines=deadlines) as gate:
+        answer = await ask(gate, post(stream=stream))
         await gate.settled()
-    assert not answer.is_complete
-    assert answer.events[-1]["error"]["code"] == "total-deadline"
+    told = answer.events[-1] if answer.status == 200 else answer.json
+    assert (answer.status, answer.is_complete) in ((200, False), (504, True))
+    assert told["error"]["code"] == gate.told.last.why == "total-deadline"
+    assert gate.seats.ends == [(engine.pod, outcome, None)]
+    assert gate.seats.failures == [], "it is not tried elsewhere"
 
 
 async def test_an_answer_that_is_no_stream_may_take_as_long_as_its_tokens() -> None:

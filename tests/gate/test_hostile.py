@@ -188,6 +188,8 @@ async def test_connections_beyond_the_cap_are_told_so(cap: dict[str, Any]) -> No
             async with Client.to(gate) as one_more:
                 assert (await one_more.answer()).status == 503
                 assert await one_more.is_closed()
+            told = gate.told.last
+            assert (told.status, told.why, told.outcome) == (503, "queue-full", None)
         await eventually(lambda: gate.told.open_connections == 0)
         await works(gate)
 

@@ -189,14 +189,40 @@ async def test_a_client_that_waits_for_100_continue_gets_it() -> None:
         assert (await client.answer()).status == 200
 
 
-async def test_the_engines_own_refusal_is_the_clients_and_is_not_tried_again() -> None:
-    body = b'{"error": {"message": "max_tokens is too large", "code": 400}}'
+REFUSALS = {
+    "JSON": b'{"error": {"message": "max_tokens is too large", "code": 400}}',
+    "plain text": b"Invalid HTTP request received.\n",
+    "a page": b"<html>no</html>",
+    "nothing": b"",
+    "the client's own words": b'{"error": {"input": {"finish_reason": "abort"}}}',
+}
+
+
+@pytest.mark.parametrize("body", REFUSALS.values(), ids=REFUSALS)
+async def test_the_engines_own_refusal_is_the_clients_and_is_not_tried_again(body: bytes) -> None:
+    """Else whoever knows how to be refused could have healthy pods left out."""
     async with Engine(answers(whole(body, "400 Bad Request"))) as engine, running(engine) as gate:
         answer = await ask(gate, post())
         await gate.settled()
     assert (answer.status, answer.body) == (400, body)
     assert len(engine.received) == 1
     assert gate.seats.ends == [(engine.pod, Outcome.ENGINE_REFUSED, None)]
+
+
+def in_bytes(body: bytes) -> bytes:
+    """Answer as vLLM does with `encoding_format: bytes`."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\nmetadata: {}\r\n"
+    return head + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+async def test_embeddings_pass_as_bytes() -> None:
+    body = b"\x00\x01\x7b\xff" * 100
+    async with Engine(answers(in_bytes(body))) as engine, running(engine) as gate:
+        answer = await ask(gate, post("/v1/embeddings", input="a", encoding_format="bytes"))
+        await gate.settled()
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/octet-stream")
+    assert (answer.headers["metadata"], answer.body) == ("{}", body)
+    assert gate.seats.ends == [(engine.pod, Outcome.FINISHED, None)]
 
 
 async def test_chat_and_responses_streams_pass_too() -> None:

@@ -11,6 +11,7 @@ from tests.gate.engine import STREAM_HEAD, Engine, answers, chunk, completion, s
 from tests.gate.hostility import HOST
 from tests.gate.running import Client, Gate, ask, eventually, post, running
 
+from tidegate.gate.exchange import Outcome
 from tidegate.gate.wire import client as client_module
 from tidegate.gate.wire import relay as relay_module
 from tidegate.gate.wire.memory import Memory
@@ -68,6 +69,21 @@ async def test_a_client_that_reads_nothing_gives_its_seat_back(
         await gate.settled()
         await eventually(lambda: engine.open_connections == 0)
     assert gate.told.last.outcome == "client-gone"
+
+
+async def test_an_engine_is_not_to_blame_when_a_slow_reader_takes_too_long() -> None:
+    flood = streams(*[token("x" * 30_000)] * 1000)
+    deadlines = {"total": "500ms"}
+    async with (
+        Engine(flood) as engine,
+        running(engine, deadlines=deadlines) as gate,
+        Client.to(gate) as slow,
+    ):
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a Transport
+        slow.send(post(stream=True))
+        await eventually(lambda: gate.seats.given == 1)
+        await gate.settled()
+    assert gate.seats.ends == [(engine.pod, Outcome.TOTAL_DEADLINE, None)]
 
 
 async def test_requests_sent_ahead_without_end_are_not_read() -> None:

@@ -711,6 +711,12 @@ OBJECTIVE_CASES = (
     ),
     quiet(
         "AvailabilityBurn",
+        "answers are longer than the user lets any be",
+        GOOD | requests(20, outcome="total-deadline"),
+        at="70m",
+    ),
+    quiet(
+        "AvailabilityBurn",
         "one of twenty failed: too few to tell",
         requests(0.3, outcome="finished") | requests(0.02, outcome="deadline"),
         at="70m",
@@ -734,11 +740,15 @@ OBJECTIVE_CASES = (
     quiet("TPOTHigh", "p95 is below it", tokens(0.05) | objective("tpot", 0.2)),
     fires("SurvivalLow", "5 % are lost", GOOD | _LOST),
     fires("SurvivalLow", "none ends well", _LOST),
+    fires("SurvivalLow", "gates that stop cut streams", GOOD | requests(5, outcome="gate-gone")),
     quiet("SurvivalLow", "two are lost, and no more came", requests(0.1, outcome="unreachable")),
     quiet(
         "SurvivalLow",
-        "refusals and clients that leave are no losses",
-        GOOD | requests(50, outcome="refused", reason="shed") | requests(50, outcome="client-gone"),
+        "refusals, clients that leave and answers that are too long are no losses",
+        GOOD
+        | requests(50, outcome="refused", reason="shed")
+        | requests(50, outcome="client-gone")
+        | requests(50, outcome="total-deadline"),
     ),
 )
 

@@ -6,7 +6,7 @@ import pytest
 from e2e.runbook_pages import pages
 from tests.monitoring import exported, promtool
 
-from tidegate.core.monitoring import objectives, rules, scrape
+from tidegate.core.monitoring import objectives, rules, scrape, signals
 from tidegate.core.monitoring.boards import boards
 from tidegate.gate.exchange import Outcome, Why
 
@@ -86,6 +86,14 @@ def test_a_refusal_is_load_or_fault_or_the_clients_doing():
 
     assert set(Why) == {*load, *fault} | of_client | of_engine
     assert len(load) + len(fault) + len(of_client) + len(of_engine) == len(Why)
+
+
+def test_an_admitted_request_ended_well_or_was_lost_or_it_was_the_users_or_clients_doing():
+    lost = set(signals.LOST.split("|"))
+    of_users = {Outcome.CLIENT_GONE, Outcome.ENGINE_REFUSED, Outcome.TOTAL_DEADLINE}
+
+    assert set(Outcome) == {Outcome.FINISHED} | lost | of_users
+    assert not lost & {Outcome.FINISHED, *of_users}
 
 
 @pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)

@@ -71,7 +71,9 @@ class Outcome(StrEnum):
     ENGINE_FULL = "engine-full"  # its own 503
     ENGINE_REFUSED = "engine-refused"  # 4xx: the client's fault
     UNREACHABLE = "unreachable"  # no connection: nothing was sent
-    DEADLINE = "deadline"
+    DEADLINE = "deadline"  # the engine's own: no first token, or no further one
+    TOTAL_DEADLINE = "total-deadline"  # the answer is longer than the user lets any be
+    GATE_GONE = "gate-gone"  # this gate stopped, and could wait no longer
 
 
 @dataclass(slots=True)

@@ -9,7 +9,10 @@ from tidegate.core.analysis.evidence import Evidence, Histogram, Metric
 from tidegate.core.canary.questions import METRICS_OF, TOLD_APART_BY, Family, Window
 
 _BAD = frozenset({"engine-failed", "engine-full", "unreachable", "deadline"})
-"""Outcomes of requests that were admitted, and not served for no fault of their client."""
+"""Outcomes of requests that a revision's engines had, and did not serve by no fault of the client.
+
+A gate that stops cuts the streams of all revisions (`gate-gone`), which tells nothing of one.
+"""
 _GOOD = "finished"
 
 

@@ -11,7 +11,10 @@ from tidegate.core.levers.samples import Reading, Window
 _REQUESTS = "tidegate_gate_requests_total"
 _ADMITTED = "tidegate_gate_admitted_total"
 _CAPACITY = "tidegate_gate_tokens_capacity"
-_FAILED = ("engine-failed", "engine-full", "unreachable", "deadline")
+_FAILED = (
+    *("engine-failed", "engine-full", "unreachable"),
+    *("deadline", "total-deadline", "gate-gone"),
+)
 """Outcomes of requests that had a seat and were not served."""
 FEWEST_FOR_CLASSES = 20
 """Requests in the window from which on the mix of classes says something."""

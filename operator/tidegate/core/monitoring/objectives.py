@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tidegate.core.monitoring.promql import DEPLOYMENT, NAME, gates, most, operators, total
 from tidegate.core.monitoring.rule import Alert, Group, Recording, Severity
-from tidegate.core.monitoring.signals import ENDED, losses
+from tidegate.core.monitoring.signals import ENDED, LOST, losses
 
 TTFT_BUDGET = 0.05
 AVAILABILITY_PERCENT = 99.9
@@ -32,7 +32,6 @@ LOAD_REASONS = "kv-budget|ttft-slo|tpot-slo|max-seqs|queue-full|queue-timeout|sh
 """Refusals that protect those who are served. `tenant-share` is a tenant's own doing."""
 FAULT_REASONS = "no-endpoints|no-prefill|no-decode|no-configuration|draining|shift-loop"
 """Refusals that are the service's fault."""
-FAULTS = "engine-failed|engine-full|unreachable|deadline"
 GOOD = "finished|shifted"
 
 _MINUTE, _HOUR = 60, 3600
@@ -92,8 +91,8 @@ def availability_budget(percent: float) -> str:
 def _bases() -> tuple[Recording, ...]:
     """Rates of five minutes, from which the longer windows are averaged at little cost."""
     buckets = f"rate({gates('tidegate_gate_ttft_seconds_bucket')}[5m])"
-    judged = f"{_requests(f'{GOOD}|{FAULTS}')} or {_refused(FAULT_REASONS)}"
-    offered = _requests(f"{GOOD}|{FAULTS}|refused", matchers=_TOP)
+    judged = f"{_requests(f'{GOOD}|{LOST}')} or {_refused(FAULT_REASONS)}"
+    offered = _requests(f"{GOOD}|{LOST}|refused", matchers=_TOP)
     return (
         Recording(AVAILABILITY_BUDGET, availability_budget(AVAILABILITY_PERCENT)),
         Recording(_BUCKET, total(f"{DEPLOYMENT}, le", buckets)),
@@ -234,7 +233,8 @@ def _survival() -> Alert:
         summary=f"{NAME}: admitted requests are lost",
         description=(
             "Only {{ $value | humanizePercentage }} of the requests that were admitted in the "
-            "last 15 minutes ended well; the others failed at an engine or ran out of time."
+            "last 15 minutes ended well; the others failed at an engine, ran out of time, or were "
+            "cut by a gate that stopped."
         ),
     )
 
@@ -252,7 +252,7 @@ def _turned_away(window: str, function: str) -> str:
 
 
 def _failed(window: str, function: str = "rate") -> str:
-    own, refused = _requests(FAULTS, window, function), _refused(FAULT_REASONS, window, function)
+    own, refused = _requests(LOST, window, function), _refused(FAULT_REASONS, window, function)
     return total(DEPLOYMENT, f"{own} or {refused}")
 
 

@@ -17,7 +17,9 @@ from tidegate.core.monitoring.promql import (
 from tidegate.core.monitoring.rule import Group, Recording
 
 LEVERS = ("shed", "shift")
-LOST = "engine-failed|engine-full|unreachable|deadline"
+LOST = "engine-failed|engine-full|unreachable|deadline|gate-gone"
+"""Admitted, and not served by no doing of the client's. What took longer in all than the user lets
+an answer take (`total-deadline`) is not among them."""
 ENDED = "tidegate_gate_ended_total"
 """What is counted where the first failures count: its series are there before there are any."""
 QUANTILES = {"p50": 0.5, "p95": 0.95}

@@ -15,6 +15,7 @@ from typing import Final
 
 from tidegate.gate.exchange import Ask, Reading, Refusal, Why
 from tidegate.gate.shell.body_process import AS_IT_CAME, LENGTH, LENGTHS
+from tidegate.gate.wire.memory import Memory
 
 READ_SECONDS: Final = 30.0
 """For one body, the start of the process included."""
@@ -35,7 +36,8 @@ _LOG = logging.getLogger(__name__)
 class LargeBodies:
     """One process, and one body at a time."""
 
-    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, memory: Memory, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._memory = memory
         self._idle_seconds = idle_seconds
         self._process: Process | None = None
         self._turn = asyncio.Lock()
@@ -43,11 +45,20 @@ class LargeBodies:
         self._reads: set[asyncio.Task[Ask | Refusal]] = set()
 
     async def read(self, reading: Reading, body: bytes) -> Ask | Refusal:
-        """Read a body; whoever asked may leave meanwhile, the process is not disturbed by it."""
+        """Read a body; whoever asked may leave meanwhile, the process is not disturbed by it.
+
+        Who leaves before it is its turn takes the body along. What the process has begun it ends:
+        till then that one body is held, and counted, although its client gave the room back.
+        """
+        await self._turn.acquire()
         task = asyncio.create_task(self._in_turn(reading, body))
         self._reads.add(task)
-        task.add_done_callback(self._reads.discard)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._is_read)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._keep(len(body), task)
+            raise
 
     async def close(self) -> None:
         """End the process, and whatever it reads."""
@@ -55,19 +66,27 @@ class LargeBodies:
             task.cancel()
         await self._end()
 
+    def _keep(self, body_bytes: int, task: asyncio.Task[Ask | Refusal]) -> None:
+        if not task.done():
+            self._memory.hold(body_bytes)
+            task.add_done_callback(lambda _: self._memory.let_go(body_bytes))
+
+    def _is_read(self, task: asyncio.Task[Ask | Refusal]) -> None:
+        self._reads.discard(task)
+        self._turn.release()
+
     async def _in_turn(self, reading: Reading, body: bytes) -> Ask | Refusal:
-        async with self._turn:
-            if self._resting is not None:
-                self._resting.cancel()
-            try:
-                async with asyncio.timeout(READ_SECONDS):
-                    said = await self._ask(reading, body)
-            except (OSError, EOFError, TimeoutError) as error:
-                _LOG.error("a large body was not read", extra={"error": repr(error)})
-                await self._end()
-                return _UNREADABLE
-            loop = asyncio.get_running_loop()
-            self._resting = loop.call_later(self._idle_seconds, self._rest)
+        if self._resting is not None:
+            self._resting.cancel()
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                said = await self._ask(reading, body)
+        except (OSError, EOFError, TimeoutError) as error:
+            _LOG.error("a large body was not read", extra={"error": repr(error)})
+            await self._end()
+            return _UNREADABLE
+        loop = asyncio.get_running_loop()
+        self._resting = loop.call_later(self._idle_seconds, self._rest)
         if isinstance(said, Ask) and said.body == AS_IT_CAME:
             return replace(said, body=body)
         return said

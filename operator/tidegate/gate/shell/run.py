@@ -23,6 +23,7 @@ from tidegate.gate.shell.settings import ByFiles, Settings
 from tidegate.gate.shell.stopping import Stopping
 from tidegate.gate.shell.tracing import Exporter, Tracing
 from tidegate.gate.wire import server
+from tidegate.gate.wire.memory import USUAL_BYTES, Memory
 from tidegate.gate.wire.server import Server
 
 _LOG = logging.getLogger(__name__)
@@ -58,8 +59,9 @@ async def _run(settings: Settings, most_files: int | None) -> None:
         await keys.look()  # before the first request
         parts["keys"] = keys.run
     gate.source.start()
-    large = LargeBodies()
-    serving = await _serve(gate, settings, large, most_files)
+    memory = Memory(container.memory_bytes() or USUAL_BYTES)
+    large = LargeBodies(memory)
+    serving = await _serve(gate, settings, memory, large, most_files)
     answers = admin.Answers(
         registry=metrics.registry,
         is_alive=beat.is_alive,
@@ -107,7 +109,7 @@ def _source(settings: Settings) -> MakeSource:
 
 
 async def _serve(
-    gate: Gate, settings: Settings, large: LargeBodies, most_files: int | None
+    gate: Gate, settings: Settings, memory: Memory, large: LargeBodies, most_files: int | None
 ) -> Server:
     def peer(deployment: str, port: int) -> tuple[str, int]:
         return settings.peers.get(deployment, (f"{deployment}.{settings.namespace}.svc", port))
@@ -120,7 +122,7 @@ async def _serve(
         sockets,
         gate.telemetry,
         peer,
-        container.memory_bytes(),
+        memory,
         large.read,
         most_files,
     )

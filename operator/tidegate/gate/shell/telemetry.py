@@ -76,7 +76,8 @@ class Telemetry:
         self._models: dict[str, _OfModel] = {}
         self._other: _OfModel | None = None
         self._ends: dict[tuple[object, ...], tuple[Total, Total, Bars]] = {}
-        self._begin_ends("", ("shifted", ""), *((_REFUSED, why.value) for why in _TURNED_AWAY))
+        refusals = ((_REFUSED, why.value) for why in _TURNED_AWAY)
+        self._begin_ends("", ("shifted", ""), (Outcome.GATE_GONE.value, ""), *refusals)
 
     def configure(self, config: GateConfig) -> None:
         """Take names; models that are no more keep what was counted, revisions do not.
@@ -198,10 +199,10 @@ class Telemetry:
 
 def outcome_of(request: Finished) -> str:
     """Return how a request ended: an `Outcome`, or `answered` or `refused` by the gate itself."""
-    if request.shifted_to:
-        return "shifted"
     if request.outcome is not None:
         return request.outcome.value
+    if request.shifted_to:
+        return "shifted"
     if not request.status:
         return Outcome.CLIENT_GONE.value
     return "answered" if request.why is None else _REFUSED

@@ -46,6 +46,7 @@ class End:
     was_silent: bool = False
 
 
+CLIENT_GONE: Final = End(Outcome.CLIENT_GONE)
 _FINISHED: Final = End(Outcome.FINISHED)
 _REFUSED: Final = End(Outcome.ENGINE_REFUSED)
 
@@ -95,19 +96,27 @@ class Answer:
             self._fail(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "the engine closed the connection")
 
     def check(self, now: float) -> None:
-        """Give up when a deadline has passed."""
+        """Give up when a deadline has passed.
+
+        An engine that answers as it should is not to blame for an answer that takes too long; one
+        that was to stream, and gave nothing in all that time, is.
+        """
         if now > self._has.until:
-            self._fail(Outcome.DEADLINE, Why.TOTAL_DEADLINE, "the answer took too long")
+            is_silent = self._has.streams and not self._is_past_first
+            self._give_up(Outcome.DEADLINE if is_silent else Outcome.TOTAL_DEADLINE)
         elif not self._is_past_first:
             if now > self._heard_at + self._has.first:
                 self._fail(Outcome.DEADLINE, Why.TTFT_DEADLINE, "the engine gave no first token")
         elif now > self._heard_at + self._has.between:
             self._fail(Outcome.DEADLINE, Why.STALLED, "the engine gave no more tokens")
 
+    def _give_up(self, outcome: Outcome) -> None:
+        self._fail(outcome, Why.TOTAL_DEADLINE, "the answer took too long")
+
     def abort(self) -> None:
         """Close the connection at once: nobody wants the answer any more."""
         if not self.is_over:
-            self._finish(End(Outcome.CLIENT_GONE), is_clean=False)
+            self._finish(CLIENT_GONE, is_clean=False)
 
     def _read_head(self, data: bytes) -> None:
         self._head += data

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, cast
 
-from tidegate.gate.core import answers
 from tidegate.gate.exchange import Refusal, Why
 from tidegate.gate.wire.heads import CHUNKED, UNTIL_CLOSE, Asked, Headers, write_answer
 from tidegate.gate.wire.host import Host
@@ -86,7 +85,7 @@ class ClientConnection(asyncio.Protocol):
         self._sweep.add(self)
         if not self._host.opened(self):
             self._phase = Phase.SERVED
-            self.answer(*answers.refusal(_TOO_MANY, ""))
+            self._host.refuse(self, None, _TOO_MANY)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as far as they may be looked at now."""
@@ -268,11 +267,15 @@ class ClientConnection(asyncio.Protocol):
         self._transport.abort()
 
     @property
+    def is_answered(self) -> bool:
+        """Whether a whole request is under way, to the last byte of its answer."""
+        return self._phase is Phase.SERVED or self._transport.get_write_buffer_size() > 0
+
+    @property
     def is_served(self) -> bool:
         """Whether a request is under way, from its first byte to the last of its answer."""
         intake = self._intake
-        is_asked = self._phase is Phase.SERVED or intake.is_amid_body or intake.waiting_bytes > 0
-        return is_asked or self._transport.get_write_buffer_size() > 0
+        return self.is_answered or intake.is_amid_body or intake.waiting_bytes > 0
 
     @property
     def _holds_enough(self) -> bool:

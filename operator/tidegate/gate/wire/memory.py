@@ -43,8 +43,12 @@ class Memory:
         """Reserve room for a request's body, given back by `let_go`."""
         if not self.has_room() or self.bodies_bytes + body_bytes > self._most_bodies:
             return False
-        self.bodies_bytes += body_bytes
+        self.hold(body_bytes)
         return True
+
+    def hold(self, body_bytes: int) -> None:
+        """Count a body that is there in any case, until `let_go`."""
+        self.bodies_bytes += body_bytes
 
     def let_go(self, body_bytes: int) -> None:
         """Give the room of a body back."""

@@ -22,7 +22,8 @@ class Finished:
         priority: class of who asked; None where the body was not read.
         status: status of the answer; 0 where the client left before one.
         why: why it was not served, or not to its end; None when it was.
-        outcome: how its last visit to a pod ended; None when it had none.
+        outcome: how its last visit to a pod ended; None when it had none, unless its client or
+            the gate left before its end.
         pod: name of the last pod; empty when it had none.
         prefill: name of the prefill pod of a pair; empty without one.
         revision: the pods' revision; empty without a pod.
@@ -30,7 +31,7 @@ class Finished:
         streamed: whether the answer was a stream.
         visits: pods that it was sent to in turn, retries included.
         prompt_tokens: what the gate estimated; 0 where the body was not read.
-        usage: what the engine counted; None where it did not tell.
+        usage: what the engine counted; None where it did not tell, or another deployment's did.
         body_bytes: length of the request's body.
         answer_bytes: bytes of the answer that were passed on.
         queued_seconds: from the whole request to its seat; None without one.

@@ -18,11 +18,13 @@ class Patience:
         first: for the first byte of the body, from the sending on.
         between: from one lump of bytes to the next.
         until: when the whole must be over.
+        streams: whether tokens come one by one; else nothing comes before the end.
     """
 
     first: float
     between: float
     until: float
+    streams: bool = True
 
 
 def patience(ask: Ask, has: Deadlines, begun_at: float) -> Patience:
@@ -30,4 +32,5 @@ def patience(ask: Ask, has: Deadlines, begun_at: float) -> Patience:
     first = has.first_token
     if not ask.streams:
         first += ask.output_limit * SLOWEST_TOKEN_SECONDS
-    return Patience(min(first, has.total), has.between_chunks, begun_at + has.total)
+    until = begun_at + has.total
+    return Patience(min(first, has.total), has.between_chunks, until, ask.streams)

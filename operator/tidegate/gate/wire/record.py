@@ -1,12 +1,14 @@
 """What is kept of a request for its log line and the metrics."""
 
 from tidegate.gate.exchange import Ask, Head, Outcome, Refusal, Seat, Usage, Why
-from tidegate.gate.wire.answer import End
+from tidegate.gate.wire.answer import Answer, End
 from tidegate.gate.wire.heads import header
 from tidegate.gate.wire.observer import Finished
 from tidegate.gate.wire.relay import Relay
 
 _TRACE_CHARACTERS = 64
+_OF_NO_POD = frozenset({Outcome.CLIENT_GONE, Outcome.GATE_GONE})
+"""Ends that there are without a seat, too: in the queue, or while another deployment serves."""
 
 
 class Record:
@@ -47,20 +49,19 @@ class Record:
 
     @property
     def usage(self) -> Usage | None:
-        """What the engine counted."""
-        return self.end.usage if self.end else None
+        """What this deployment's engine counted; another's has its own gate and tokenizer."""
+        return self.end.usage if self.end and not self.shifted_to else None
 
     @property
     def outcome(self) -> Outcome:
         """How the last visit ended, for the ledger."""
         return self.end.outcome if self.end else Outcome.CLIENT_GONE
 
-    def note(self, relay: Relay | None) -> None:
-        """Keep what an answer came to."""
-        if relay is not None:
-            self.sent_bytes += relay.sent_bytes
-            if relay.has_begun and relay.answered is not None:
-                self.status = relay.answered.status
+    def note(self, answer: Answer | None) -> None:
+        """Keep what the client got of the last answer; of those before it got nothing."""
+        if isinstance(answer, Relay) and answer.has_begun and answer.answered is not None:
+            self.sent_bytes = answer.sent_bytes
+            self.status = answer.answered.status
 
     def finished(self, now: float) -> Finished:
         """Make the report of it all."""
@@ -74,7 +75,7 @@ class Record:
             priority=ask.caller.priority if ask else None,
             status=self.status,
             why=self.refused.why if self.refused else why,
-            outcome=end.outcome if seat and end else None,
+            outcome=end.outcome if end and (seat or end.outcome in _OF_NO_POD) else None,
             pod=seat.pod.name if seat else "",
             prefill=seat.prefill.name if seat and seat.prefill else "",
             revision=seat.pod.revision if seat else "",

@@ -28,8 +28,11 @@ TOLD_TOKENS: Final = 16
 CLIENT_STALL_SECONDS: Final = 60.0
 """A client that reads nothing for so long holds KV for nobody."""
 _TAIL_BYTES: Final = 4096
-_KINDS: Final = (b"application/json", b"text/event-stream")
-"""Content types of all that the gate's surfaces answer."""
+_JSON: Final = b"application/json"
+_EVENTS: Final = b"text/event-stream"
+_BYTES: Final = b"application/octet-stream"
+_KINDS: Final = dict.fromkeys(Surface, (_JSON, _EVENTS)) | {Surface.EMBEDDINGS: (_JSON, _BYTES)}
+"""Content types of all that the gate's surfaces answer; vLLM gives embeddings as bytes, too."""
 _WITH_CHOICES: Final = frozenset({Surface.COMPLETIONS, Surface.CHAT})
 
 
@@ -67,6 +70,8 @@ class Relay(Answer):
         self._strips_usage = strips_usage
         self._passes_all = passes_all
         self._is_stream = False
+        self._is_json = False
+        """Whether the body is to be a JSON object; a refusal is the client's in any words."""
         self._is_dechunked = False
         self._has_response_end = False
         self._verdict: End
@@ -102,20 +107,28 @@ class Relay(Answer):
 
     def check(self, now: float) -> None:
         """Give up when a deadline has passed; an engine is not blamed for a slow client."""
-        if self._behind_since is None or now > self._has.until:
+        if self._behind_since is None:
             super().check(now)
+        elif now > self._has.until:
+            self._give_up(Outcome.TOTAL_DEADLINE)
         elif now > self._behind_since + CLIENT_STALL_SECONDS:
             self._fail(Outcome.CLIENT_GONE, Why.STALLED, "the client read nothing")
 
+    def cut(self, outcome: Outcome, why: Why, message: str) -> None:
+        """End an answer for a reason of the gate's own."""
+        self._fail(outcome, why, message)
+
     def _on_head(self, answered: Answered) -> None:
         kind = header(answered.headers, b"content-type").lower()
-        if answered.status == 200 and kind and not kind.startswith(_KINDS):
-            raise BadHead("it is neither JSON nor a stream of events")  # a proxy's page of HTML
-        self._is_stream = answered.status == 200 and kind.startswith(b"text/event-stream")
+        if answered.status == 200 and kind and not kind.startswith(_KINDS[self._surface]):
+            raise BadHead("its content type is none of this path's")  # a proxy's page of HTML
+        self._is_stream = answered.status == 200 and kind.startswith(_EVENTS)
         self._is_dechunked = answered.length == CHUNKED and self._client.is_http10
         self._strips_usage &= answered.length < 0
         self._verdict = outcome_of(answered)
-        is_answer = self._verdict.outcome in (Outcome.FINISHED, Outcome.ENGINE_REFUSED)
+        is_served = self._verdict.outcome is Outcome.FINISHED
+        self._is_json = is_served and not kind.startswith(_BYTES)
+        is_answer = is_served or self._verdict.outcome is Outcome.ENGINE_REFUSED
         self._is_for_client = self._passes_all or is_answer
 
     def _on_first(self) -> None:
@@ -209,6 +222,8 @@ class Relay(Answer):
 
     def _is_aborted(self, body: bytes) -> bool:
         """Tell whether a stopping engine ended this; other surfaces may quote the client's JSON."""
+        if not self._is_json:
+            return False
         if self._surface is Surface.RESPONSES:
             return events.is_failed_response(body)
         return self._surface in _WITH_CHOICES and events.is_aborted(body)
@@ -244,7 +259,7 @@ class Relay(Answer):
             if not self._looks_like_json(kept):
                 self._break(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR, "its answer is no JSON object")
                 return
-            self._usage = events.usage_in(kept)
+            self._usage = events.usage_in(kept) if self._is_json else None
         if not self.has_begun:
             self._begin()
         if self.answered and self.answered.length == CHUNKED and not self._is_dechunked:
@@ -264,7 +279,7 @@ class Relay(Answer):
 
         Of a long one that is on its way only the end is there; in chunks neither stands alone.
         """
-        if self.answered is None or self.answered.length == CHUNKED:
+        if not self._is_json or self.answered is None or self.answered.length == CHUNKED:
             return True
         begins = self.has_begun or kept.lstrip()[:1] == b"{"
         return begins and kept.rstrip()[-1:] == b"}"

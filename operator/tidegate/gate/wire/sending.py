@@ -13,14 +13,14 @@ Kind = TypeVar("Kind", bound=Answer)
 
 
 class Exchange:
-    """The sending of one request's bodies; holds the answer that is under way."""
+    """The sending of one request's bodies; `answer` is the last one, over or under way."""
 
     def __init__(self, wiring: Wiring, request_id: str, path: str, headers: Headers) -> None:
         self._wiring = wiring
         self._request_id = request_id
         self._path = path
         self._headers = headers
-        self._answer: Answer | None = None
+        self.answer: Answer | None = None
 
     async def send(
         self,
@@ -43,7 +43,7 @@ class Exchange:
             except Unreachable as error:
                 return End(Outcome.UNREACHABLE, Why.ENGINE_ERROR, str(error)), None
             was_reused = connection.is_reused
-            self._answer = answer = make(connection)
+            self.answer = answer = make(connection)
             answer.ask(head, body)
             end = await answer.end
             is_stale = end.was_silent and end.outcome is Outcome.ENGINE_FAILED and was_reused
@@ -51,10 +51,7 @@ class Exchange:
                 return end, answer
             connection = None
 
-    def abort(self) -> Answer | None:
-        """Close the pod's connection at once and return the answer, if one is under way."""
-        answer = self._answer
-        if answer is None or answer.is_over:
-            return None
-        answer.abort()
-        return answer
+    def abort(self) -> None:
+        """Close the pod's connection at once, if an answer is under way."""
+        if self.answer is not None:
+            self.answer.abort()

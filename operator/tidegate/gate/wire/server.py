@@ -13,7 +13,7 @@ from tidegate.gate.wire import probe
 from tidegate.gate.wire.client import ClientConnection
 from tidegate.gate.wire.exact_count import ExactCount
 from tidegate.gate.wire.heads import Asked, header
-from tidegate.gate.wire.memory import USUAL_BYTES, Memory
+from tidegate.gate.wire.memory import Memory
 from tidegate.gate.wire.observer import Finished, Observer
 from tidegate.gate.wire.pods import Pods
 from tidegate.gate.wire.sweep import Sweep
@@ -21,6 +21,8 @@ from tidegate.gate.wire.visit import Visit
 from tidegate.gate.wire.wiring import ReadLarge, Resolve, Wiring, read_here
 
 DRAIN_LOOK_SECONDS: Final = 0.05
+LAST_WORDS_SECONDS: Final = 1.0
+"""From the end of a drain on, for clients to be told that their answer ends here."""
 BACKLOG: Final = 2048
 
 _UNCONFIGURED: Final = Limits()
@@ -36,7 +38,7 @@ class Server:
         self._most_files = most_files
         self._listening: list[asyncio.Server] = []
         self._clients: set[ClientConnection] = set()
-        self._visits: set[asyncio.Task[None]] = set()
+        self._visits: dict[asyncio.Task[None], Visit] = {}
         self.memory = memory
         self.is_draining = False
 
@@ -58,7 +60,7 @@ class Server:
             )
 
     async def drain(self, deadline_seconds: float) -> bool:
-        """Accept no more, let what is in flight end, then close all.
+        """Accept no more, let what is in flight end, then tell the rest and close all.
 
         Returns whether every request ended by itself.
         """
@@ -70,14 +72,22 @@ class Server:
         while loop.time() < until and (self._visits or any(c.is_served for c in self._clients)):
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
         is_clean = not self._visits
+        await self._cut()
         await self._close()
         return is_clean
+
+    async def _cut(self) -> None:
+        """End what is in flight, so that each client learns why, and wait until that is written."""
+        for visit in tuple(self._visits.values()):
+            visit.cut()
+        loop = self._wiring.loop
+        until = loop.time() + LAST_WORDS_SECONDS
+        while loop.time() < until and (self._visits or any(c.is_answered for c in self._clients)):
+            await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
     async def _close(self) -> None:
         for client in tuple(self._clients):
             client.close() if not client.is_served else client.abort()
-        for task in tuple(self._visits):
-            task.cancel()
         while self._visits or self._clients:
             await asyncio.sleep(0)
         self._wiring.pods.close()
@@ -128,8 +138,8 @@ class Server:
         else:
             visit = Visit(self._wiring, client, asked, body, request_id)
             task = visit.start()
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
+            self._visits[task] = visit
+            task.add_done_callback(self._visits.pop)
             return lambda: _cancel(task)
         return _nothing
 
@@ -200,7 +210,7 @@ async def serve(
     sockets: Iterable[socket.socket],
     observer: Observer,
     resolve: Resolve,
-    memory_bytes: int | None = None,
+    memory: Memory | None = None,
     read_large: ReadLarge = read_here,
     most_files: int | None = None,
 ) -> Server:
@@ -213,7 +223,7 @@ async def serve(
         sockets: bound, and not blocking; the server closes them.
         observer: who is told of every request.
         resolve: finds the address of another deployment's gate.
-        memory_bytes: what the process may take, of which clients get their part; none is told.
+        memory: what clients may make the process hold; that of a usual container by default.
         read_large: reads large bodies; by default at once, as small ones.
         most_files: open files that clients' and engines' connections may take together.
     """
@@ -225,7 +235,7 @@ async def serve(
         read_large=read_large,
         exact=ExactCount(),
     )
-    server = Server(wiring, Memory(memory_bytes or USUAL_BYTES), most_files)
+    server = Server(wiring, memory or Memory(), most_files)
     await server.listen(sockets)
     return server
 

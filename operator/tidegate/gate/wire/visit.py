@@ -14,7 +14,7 @@ from tidegate.api.gate_config import Deadlines
 from tidegate.gate.core import answers, headers
 from tidegate.gate.exchange import Ask, Outcome, Pod, Refusal, Seat, Shift, Why
 from tidegate.gate.wire import exact_count, pair
-from tidegate.gate.wire.answer import Answer, End, Whole
+from tidegate.gate.wire.answer import CLIENT_GONE, Answer, End, Whole
 from tidegate.gate.wire.client import ClientConnection
 from tidegate.gate.wire.heads import Asked, Headers, with_ours
 from tidegate.gate.wire.patience import Patience, patience
@@ -37,6 +37,15 @@ CONNECT_SECONDS: Final = Deadlines().connect
 
 Kind = TypeVar("Kind", bound=Answer)
 
+_GATE_GONE: Final = End(Outcome.GATE_GONE, Why.DRAINING, "the gate stopped before the end")
+_STOPPING: Final = Refusal(
+    503,
+    Why.DRAINING,
+    "The gate stopped before this was served; another may serve it.",
+    "service_unavailable_error",
+    None,
+    1,
+)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -57,12 +66,25 @@ class Visit:
         self._failed: Pod | None = None
         self._failures = 0
         self._second_step_at: float | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_cut = False
 
     def start(self) -> "asyncio.Task[None]":
         """Begin; cancel the task when the client leaves."""
-        task = self._wiring.loop.create_task(self._go())
+        self._task = task = self._wiring.loop.create_task(self._go())
         task.add_done_callback(self._over)
         return task
+
+    def cut(self) -> None:
+        """The gate waits no longer: break an answer that has begun, and refuse what has none."""
+        answer = self._exchange.answer if self._exchange is not None else None
+        if isinstance(answer, Relay) and answer.has_begun:
+            answer.cut(_GATE_GONE.outcome, Why.DRAINING, _GATE_GONE.message)
+        elif self._task is not None:
+            self._is_cut = True
+            if answer is not None:
+                answer.abort()  # in this turn: it must not begin in the next
+            self._task.cancel()
 
     # The course.
 
@@ -113,9 +135,9 @@ class Visit:
         self._failures += end.outcome is Outcome.ENGINE_FAILED
         pools = 1 if seat.prefill is None else 2
         is_enough = self._failures >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
-        if end.outcome is Outcome.DEADLINE or is_enough:
-            status = 504 if end.outcome is Outcome.DEADLINE else 502
-            return _failed(status, end.why, end.message)
+        is_late = end.outcome in (Outcome.DEADLINE, Outcome.TOTAL_DEADLINE)
+        if is_late or is_enough:
+            return _failed(504 if is_late else 502, end.why, end.message)
         failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
@@ -172,8 +194,7 @@ class Visit:
 
     async def _relay(self, ask: Ask, pod: Pod, body: bytes) -> End:
         """Send a body to a pod and pass its answer on."""
-        end, relay = await self._send(pod, body, lambda to: self._relay_on(to, ask))
-        self._record.note(relay)
+        end, _ = await self._send(pod, body, lambda to: self._relay_on(to, ask))
         return end
 
     async def _shift(self, ask: Ask, shift: Shift) -> bool:
@@ -187,7 +208,7 @@ class Visit:
         exchange = Exchange(self._wiring, ask.request_id, ask.surface.value, passed)
         own, self._exchange = self._exchange, exchange
         served_by = ((SERVED_BY, shift.to.encode()),)
-        end, relay = await exchange.send(
+        end, _ = await exchange.send(
             self._wiring.resolve(shift.to, shift.port),
             ask.body,
             config.deadlines.connect,
@@ -197,7 +218,6 @@ class Visit:
             self._exchange = own
             return False
         self._record.end, self._record.shifted_to = end, shift.to
-        self._record.note(relay)
         if not end.has_begun:
             self._refuse(_failed(502, end.why, end.message))
         return True
@@ -275,12 +295,15 @@ class Visit:
     def _over(self, task: "asyncio.Task[None]") -> None:
         """Give back all that the request held, by whichever way it ended."""
         wiring, record, now = self._wiring, self._record, self._wiring.loop.time()
-        relay = self._exchange.abort() if self._exchange is not None else None
-        if isinstance(relay, Relay):
-            record.note(relay)
+        if self._exchange is not None:
+            self._exchange.abort()
+            record.note(self._exchange.answer)
         error = None if task.cancelled() else task.exception()
-        if task.cancelled():
-            record.end = End(Outcome.CLIENT_GONE)
+        if task.cancelled() and self._is_cut:
+            record.end = _GATE_GONE if record.seat is not None else None
+            self._refuse(_STOPPING)
+        elif task.cancelled():
+            record.end = CLIENT_GONE
         elif error is not None:
             _log.error("request %s: the gate failed", self._id, exc_info=error)
             record.end = End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR)
@@ -294,7 +317,7 @@ class Visit:
             wiring.reader.learn(record.ask, record.usage)
         wiring.observer.finished(record.finished(now))
         # Both know this visit: no ring is left to the collector.
-        self._exchange = record.seat = None
+        self._exchange = record.seat = self._task = None
 
 
 def _failed(status: int, why: Why | None, message: str) -> Refusal:

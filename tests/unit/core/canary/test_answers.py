@@ -18,13 +18,15 @@ def read(**families):
     return answers.evidence(told, WINDOW, "new")
 
 
-def test_outcomes_are_told_apart_and_clients_that_left_are_no_failures():
+def test_outcomes_are_told_apart_and_what_no_engine_did_is_no_failure():
     found = read(
         requests=[
             series({130: 9, 160: 8}, revision="new", outcome="finished"),
             series({160: 2}, revision="new", outcome="engine-failed"),
             series({160: 1}, revision="new", outcome="deadline"),
             series({160: 5}, revision="new", outcome="client-gone"),
+            series({160: 5}, revision="new", outcome="gate-gone"),
+            series({160: 5}, revision="new", outcome="total-deadline"),
             series({130: 70, 160: 70, 190: 70}, revision="old", outcome="finished"),
         ]
     )

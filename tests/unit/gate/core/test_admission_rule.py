@@ -429,6 +429,15 @@ def test_a_pod_that_says_it_is_full_is_left_alone_for_a_moment():
     assert ("failed", "u0") not in tried.choice.told
 
 
+@pytest.mark.parametrize("outcome", Outcome)
+def test_only_what_the_engine_did_counts_against_its_pod(outcome):
+    """The user's own limit of a whole answer, a client that leaves and a gate that stops do not."""
+    tried = gate()
+    tried.end(tried.seat(10), outcome)
+    of_the_engine = {Outcome.ENGINE_FAILED, Outcome.UNREACHABLE, Outcome.DEADLINE}
+    assert (("failed", "u0") in tried.choice.told) == (outcome in of_the_engine)
+
+
 def test_without_configuration_nothing_is_served():
     core = doubles.Admissions(jitter=lambda: 0.5, choice=doubles.PlainChoice())
     answers = []

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,13 +11,14 @@ from tests.unit.gate.core.asking import head, reader
 
 from tidegate.gate.exchange import Ask, Refusal
 from tidegate.gate.shell.large_bodies import LargeBodies
+from tidegate.gate.wire.memory import Memory
 
 LONG = "The tide comes in. " * 40_000
 
 
 @asynccontextmanager
-async def large_bodies(**settings):
-    bodies = LargeBodies(**settings)
+async def large_bodies(memory=None, **settings):
+    bodies = LargeBodies(memory or Memory(), **settings)
     try:
         yield bodies
     finally:
@@ -81,6 +83,44 @@ async def test_a_client_that_leaves_disturbs_nobody():
             with contextlib.suppress(asyncio.CancelledError):
                 await leaving
             assert await bodies.read(reading, asked) == reading.of(asked)
+
+
+async def has_left(asking):
+    """Cancel one who asks, as its visit is when the client hangs up."""
+    asking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asking
+
+
+async def test_clients_that_leave_before_their_turn_take_their_bodies_along():
+    asked = body(prompt=LONG)
+    async with large_bodies() as bodies:
+        first = asyncio.create_task(bodies.read(prepared(), body(prompt=LONG)))
+        held_before = sys.getrefcount(asked)
+        waiting = [asyncio.create_task(bodies.read(prepared(), asked)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for one in waiting:
+            await has_left(one)
+        del waiting, one
+        await asyncio.sleep(0)  # the loop itself knows the last of them in this turn
+        held = sys.getrefcount(asked)
+
+        assert not first.done(), "it was nobody else's turn"
+        assert held == held_before
+        await first
+
+
+async def test_the_body_that_is_being_read_counts_until_it_is_read_although_its_client_left():
+    asked, memory = body(prompt=LONG), Memory()
+    async with large_bodies(memory) as bodies:
+        leaving = asyncio.create_task(bodies.read(prepared(), asked))
+        await asyncio.sleep(0.01)
+        await has_left(leaving)
+        assert memory.bodies_bytes == len(asked)
+
+        await bodies.read(prepared(), body(prompt="ebb"))
+
+        assert memory.bodies_bytes == 0
 
 
 async def test_when_the_process_is_killed_one_request_fails_and_the_next_is_read():

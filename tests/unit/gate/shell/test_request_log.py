@@ -24,6 +24,8 @@ BROKEN = {"outcome": Outcome.ENGINE_FAILED, "status": 200, "why": Why.ENGINE_ERR
         (Which.FAILED, BROKEN, 1),
         (Which.FAILED, {"outcome": Outcome.CLIENT_GONE}, 0),
         (Which.FAILED, {"outcome": Outcome.DEADLINE, "status": 504}, 1),
+        (Which.FAILED, {"outcome": Outcome.TOTAL_DEADLINE}, 1),
+        (Which.FAILED, {"outcome": Outcome.GATE_GONE}, 1),
         (Which.NONE, BROKEN, 0),
     ],
 )

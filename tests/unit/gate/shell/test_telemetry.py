@@ -11,6 +11,7 @@ from tests.unit.gate.shell.documents import CONFIG, config_bytes
 from tests.unit.gate.shell.finished import finished
 
 from tidegate.api.gate_config import GateConfig
+from tidegate.core.monitoring.signals import LOST
 from tidegate.gate.exchange import Ask, Caller, Outcome, Pod, Surface, Why
 from tidegate.gate.shell.metrics import TTFT_BOUNDS, Metrics
 from tidegate.gate.shell.telemetry import Telemetry
@@ -63,6 +64,17 @@ def gate():
         ({"outcome": None, "status": 0}, "client-gone", ""),
         ({"outcome": None, "status": 200}, "answered", ""),
         ({"outcome": None, "shifted_to": "other"}, "shifted", ""),
+        ({"outcome": Outcome.CLIENT_GONE, "shifted_to": "other"}, "client-gone", ""),
+        (
+            {"outcome": Outcome.GATE_GONE, "shifted_to": "other", "why": Why.DRAINING},
+            "gate-gone",
+            "draining",
+        ),
+        (
+            {"outcome": Outcome.TOTAL_DEADLINE, "why": Why.TOTAL_DEADLINE},
+            "total-deadline",
+            "total-deadline",
+        ),
     ],
 )
 def test_each_request_is_counted_by_how_it_ended(gate, changes, outcome, reason):
@@ -223,10 +235,10 @@ def ended(gate):
 def test_what_may_fail_is_shown_at_zero_before_it_does():
     told = ended(Gate())
 
-    for outcome in ("finished", "engine-failed", "engine-full", "unreachable", "deadline"):
+    for outcome in ("finished", *LOST.split("|")):
         assert told["other", outcome, "", "aaaa"] == told["9", outcome, "", "aaaa"] == 0
     assert told["9", "refused", "shed", ""] == told["other", "refused", "no-endpoints", ""] == 0
-    assert told["other", "shifted", "", ""] == 0
+    assert told["other", "shifted", "", ""] == told["9", "gate-gone", "", ""] == 0
 
 
 def test_what_is_shown_at_zero_is_little():
@@ -237,7 +249,7 @@ def test_what_is_shown_at_zero_is_little():
     )
     gate.telemetry.configure(GateConfig.model_validate_json(document))
 
-    assert len(ended(gate)) == 56
+    assert len(ended(gate)) == 66
 
 
 def test_a_request_that_is_over_is_counted_once_for_alerts_by_class_and_revision(gate):
