@@ -1,11 +1,13 @@
 """Two steps: the prompt on one engine, the answer from another."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 from tests.gate.engine import (
     DONE,
     Engine,
+    Received,
     Script,
     answers,
     completion,
@@ -40,9 +42,27 @@ REMOTE_DECODE = {
     "remote_host": None,
     "remote_port": None,
 }
+
+
 PREFILLS = answers(whole(completion(kv_transfer_params=TRANSFER)))
 DECODES = streams(token("a"), token("b"), usage_event())
 SERVICES = {"prefill": "tiny-prefill", "decode": "tiny-decode"}
+
+
+def loses_kv(lost: Script) -> Script:
+    """Write this for what comes with a transfer; answer what comes without."""
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        await (lost if b"kv_transfer_params" in received.body else DECODES)(received, writer)
+
+    return script
+
+
+FAILS = b'{"error": {"message": "KV load failed", "code": 500}}'
+LOSSES = {
+    "a status": answers(whole(FAILS, "500 Internal Server Error")),
+    "an event": streams(b"data: " + FAILS + b"\n\n"),
+}
 
 
 def prefill(script: Script | list[Script], name: str = "p-0") -> Engine:
@@ -199,13 +219,15 @@ async def test_the_prefill_engines_refusal_is_the_clients() -> None:
     assert gate.seats.ends == [(d.pod, Outcome.ENGINE_REFUSED, None)]
 
 
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("may_prefill", [True, False])
-async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool) -> None:
-    fails = answers(whole(b'{"error": {"code": 500}}', "500 Internal Server Error"))
+async def test_a_transfer_that_fails_is_made_good_without_one(
+    lost: Script, may_prefill: bool
+) -> None:
     async with (
         prefill(PREFILLS) as p,
-        decode([fails, DECODES]) as d,
-        running(p, d, services=SERVICES, decode_may_prefill=may_prefill) as gate,
+        decode(loses_kv(lost)) as d,
+        whole_gate(("prefill", p), ("decode", d), decode_may_prefill=may_prefill) as gate,
     ):
         answer = await ask(gate, post(stream=True))
         await gate.settled()
@@ -216,7 +238,26 @@ async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool)
     first, second = (one.json for one in d.received)
     assert "kv_transfer_params" in first
     assert "kv_transfer_params" not in second
-    assert gate.told.retries == [("d-0", Outcome.ENGINE_FAILED)]
+    assert gate.told.retries == [("decode-1", Outcome.ENGINE_FAILED)]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+async def test_while_no_transfer_works_decode_prefills_and_nobody_is_asked_twice(pods: int) -> None:
+    lost = loses_kv(LOSSES["a status"])
+    async with AsyncExitStack() as stack:
+        ps = [await stack.enter_async_context(prefill(PREFILLS)) for _ in range(pods)]
+        ds = [await stack.enter_async_context(decode(lost)) for _ in range(pods)]
+        engines = [*(("prefill", p) for p in ps), *(("decode", d) for d in ds)]
+        gate = await stack.enter_async_context(whole_gate(*engines))
+        said = [await ask(gate, post(stream=True)) for _ in range(20)]
+        await gate.settled()
+        ejected = gate.ejected()
+    assert {answer.status for answer in said} == {200}
+    in_vain = sum(len(p.received) for p in ps)
+    assert in_vain == 2  # one prompt has one prefill pod
+    assert sum(len(d.received) for d in ds) == 20 + in_vain
+    assert len(gate.told.retries) == in_vain
+    assert not ejected
 
 
 async def test_a_client_that_leaves_during_prefill_stops_it() -> None:

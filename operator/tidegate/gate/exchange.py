@@ -291,9 +291,10 @@ class Admissions(Protocol):
         """
 
     def again(self, seat: Seat, failed: Pod, outcome: Outcome, now: float) -> Seat | Refusal:
-        """Give a seat elsewhere after a failure before the first byte, within the retry budget.
+        """Give a seat after a failure before the first byte, within the retry budget.
 
-        The old seat is ended by this call.
+        Elsewhere; after a lost transfer, for which nobody is blamed, on the decode pod alone. The
+        old seat is ended by this call.
         """
 
     def sent(self, seat: Seat, now: float) -> None:

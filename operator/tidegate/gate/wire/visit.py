@@ -55,7 +55,7 @@ class Visit:
         self._seating = Seating(wiring, self._record)
         self._exchange: Exchange | None = None
         self._failed: Pod | None = None
-        self._failures = 0
+        self._failures: set[Pod] = set()
         self._second_step_at: float | None = None
 
     def start(self) -> "asyncio.Task[None]":
@@ -110,13 +110,14 @@ class Visit:
 
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
         """Say what follows a visit of which the client has seen nothing."""
-        self._failures += end.outcome is Outcome.ENGINE_FAILED
+        failed = self._failed or seat.pod
+        if end.outcome is Outcome.ENGINE_FAILED:
+            self._failures.add(failed)
         pools = 1 if seat.prefill is None else 2
-        is_enough = self._failures >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
+        is_enough = len(self._failures) >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
         if end.outcome is Outcome.DEADLINE or is_enough:
             status = 504 if end.outcome is Outcome.DEADLINE else 502
             return _failed(status, end.why, end.message)
-        failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
             self._record.seat = again
@@ -138,15 +139,7 @@ class Visit:
         self._failed = seat.pod
         self._second_step_at = now = self._wiring.loop.time()
         self._wiring.admissions.prefilled(seat, now)
-        end = await self._relay(ask, seat.pod, body)
-        config = self._wiring.config()
-        lost_transfer = end.outcome is Outcome.ENGINE_FAILED and not end.has_begun
-        if lost_transfer and config and config.decode_may_prefill:
-            # A transfer that fails is a 500 of an engine that is well: it can do without.
-            self._record.visits += 1
-            self._wiring.observer.retried(seat.pod, end.outcome)
-            end = await self._relay(ask, seat.pod, ask.body)
-        return end
+        return await self._relay(ask, seat.pod, body)
 
     async def _prefill(self, ask: Ask, prefill: Pod) -> bytes | End:
         """Do a pair's first step; returns the second's body, or how the first failed."""
