@@ -22,7 +22,8 @@ from tests.gate.running import Client, ask, eventually, post, running
 from tests.gate.whole_gate import SLICE
 from tests.gate.whole_gate import gate as whole_gate
 
-from tidegate.gate.exchange import Outcome, Pod
+from tidegate.gate.exchange import Ask, Outcome, Pod, Reading, Refusal, Why
+from tidegate.gate.wire import pair, visit
 
 TRANSFER = {
     "do_remote_prefill": True,
@@ -202,6 +203,48 @@ async def test_without_a_prefill_pod_that_works_the_decode_engine_does_it_alone(
         await gate.settled()
     assert "kv_transfer_params" not in d.received[0].json
     assert gate.seats.failures == [(p.pod, Outcome.ENGINE_FAILED)]
+
+
+@pytest.mark.parametrize("characters", [100, visit.LARGE_BYTES])
+async def test_a_large_body_is_made_anew_where_it_stops_no_stream(characters: int) -> None:
+    readings: list[Reading] = []
+
+    async def read_large(reading: Reading, body: bytes) -> Ask | Refusal:
+        readings.append(reading)
+        return reading.of(body)
+
+    prompt = "a " * (characters // 2)
+    async with (
+        prefill(PREFILLS) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES, read_large=read_large, max_model_len=10**6) as gate,
+    ):
+        answer = await ask(gate, post(stream=True, prompt=prompt))
+        await gate.settled()
+    assert answer.body == token("a") + token("b") + DONE
+    first, second = p.received[0].json, d.received[0].json
+    assert first["prompt"] == second["prompt"] == prompt
+    assert (first["max_tokens"], first["kv_transfer_params"]) == (1, REMOTE_DECODE)
+    assert len(readings) == (2 if characters >= visit.LARGE_BYTES else 0)
+
+
+async def test_when_a_large_body_cannot_be_made_anew_nobody_is_blamed() -> None:
+    refusal = Refusal(503, Why.QUEUE_FULL, "not now", retry_after_seconds=1)
+
+    async def read_large(reading: Reading, body: bytes) -> Ask | Refusal:
+        return refusal if isinstance(reading, pair.FirstStep) else reading.of(body)
+
+    async with (
+        prefill(PREFILLS) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES, read_large=read_large, max_model_len=10**6) as gate,
+    ):
+        answer = await ask(gate, post(prompt="a" * visit.LARGE_BYTES))
+        await gate.settled()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert p.received == d.received == []
+    assert gate.seats.ends == [(d.pod, Outcome.CLIENT_GONE, None)]
+    assert (gate.told.last.outcome, gate.told.last.why) == (None, Why.QUEUE_FULL)
 
 
 async def test_the_prefill_engines_refusal_is_the_clients() -> None:

@@ -82,7 +82,11 @@ class Visit:
                 return
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
-            self._record.end = end = await self._visit(ask, decision)
+            end = await self._visit(ask, decision)
+            if isinstance(end, Refusal):
+                decision = end
+                break
+            self._record.end = end
             if end.has_begun:
                 return
             decision = self._after(decision, end)
@@ -124,7 +128,7 @@ class Visit:
             self._wiring.observer.retried(failed, end.outcome)
         return again
 
-    async def _visit(self, ask: Ask, seat: Seat) -> End:
+    async def _visit(self, ask: Ask, seat: Seat) -> End | Refusal:
         """Send a request to its pod, or in two steps to its pair."""
         self._record.visits += 1
         self._second_step_at = None
@@ -133,7 +137,10 @@ class Visit:
         if seat.prefill is None:
             return await self._relay(ask, seat.pod, ask.body)
         self._failed = seat.prefill
-        body = await self._prefill(ask, seat.prefill)
+        first = await self._first_body(ask)
+        if isinstance(first, Refusal):
+            return first
+        body = await self._prefill(ask, first, seat.prefill)
         if isinstance(body, End):
             return body
         self._failed = seat.pod
@@ -141,14 +148,22 @@ class Visit:
         self._wiring.admissions.prefilled(seat, now)
         return await self._relay(ask, seat.pod, body)
 
-    async def _prefill(self, ask: Ask, prefill: Pod) -> bytes | End:
+    async def _first_body(self, ask: Ask) -> bytes | Refusal:
+        """Make the body of a pair's first step; a large one where it stops nobody."""
+        if len(ask.body) < LARGE_BYTES:
+            return pair.first_body(ask.body)
+        step = pair.FirstStep(replace(ask, body=b""))
+        first = await self._wiring.read_large(step, ask.body)
+        return first if isinstance(first, Refusal) else first.body
+
+    async def _prefill(self, ask: Ask, first: bytes, prefill: Pod) -> bytes | End:
         """Do a pair's first step; returns the second's body, or how the first failed."""
         wiring = self._wiring
         sent_at = wiring.loop.time()
         patience = self._patience(ask)
         end, answer = await self._send(
             prefill,
-            pair.first_body(ask.body),
+            first,
             lambda to: Whole(to, wiring.sweep, wiring.loop, patience),
         )
         if answer is None or end.outcome is not Outcome.FINISHED:
