@@ -113,6 +113,7 @@ async def test_the_prompt_goes_to_one_engine_and_the_answer_comes_from_another(
     [
         ("/v1/completions", {"n": 2}),
         ("/v1/completions", {"prompt": ["a", "b"]}),
+        ("/v1/completions", {"echo": True, "logprobs": 1}),
         ("/v1/responses", {"input": "a " * 2000}),
         ("/v1/embeddings", {"input": "a"}),
         ("/tokenize", {}),

@@ -113,7 +113,8 @@ class Ask:
     `messages` and `images` are what beside text makes a prompt's tokens. `serial` is
     another for each request, whatever id its client gave it. `names_model` is False where the
     request leaves it open. `least_output` is the output that an engine must have room for:
-    what was asked for, or one token.
+    what was asked for, or one token. `scores_prompt` says that the answer is to have the log
+    probabilities of the prompt's own tokens.
     """
 
     request_id: str
@@ -138,6 +139,7 @@ class Ask:
     serial: int = 0
     names_model: bool = True
     least_output: int = 0
+    scores_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ class Reading:
             serial=self.serial,
             names_model=named is not None,
             least_output=room.least_output(wanted, surface),
+            scores_prompt=bounds.scores_prompt(asked, surface),
         )
 
 
