@@ -47,7 +47,7 @@ class Entry:
         self.looked_at = now
         self.looked_tokens = 0
         self.has_token = False
-        self.prompt_waits_at: PodBook | None = prefill or pod
+        self.prompt_waits_at = (prefill or pod) if demand.sequences else None
         self.was_idle = not pod.visits and (prefill is None or not prefill.visits)
         self.is_open = True
         self.failed: frozenset[str] = frozenset()

@@ -180,13 +180,15 @@ class Placement:
     ) -> Why | None:
         """Test a pod for the answer and the prompt."""
         why = self._answers(book, demand, now, is_keeper=is_keeper)
-        if why is None and book.visits:
+        if why is None and book.visits and demand.sequences:
             waited = now - demand.asked_at
             why = rule.is_in_time(book, demand, self._objectives, waited, is_keeper=is_keeper)
         return why
 
     def _answers(self, book: PodBook, demand: Demand, now: float, *, is_keeper: bool) -> Why | None:
         """Test a pod for the answer; one that is idle takes anything."""
+        if not demand.sequences:
+            return None
         if now < book.full_until:
             return Why.KV_BUDGET
         if not book.visits:
