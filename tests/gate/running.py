@@ -17,6 +17,7 @@ from tidegate.api.gate_config import GateConfig
 from tidegate.gate.core.keys import Keys
 from tidegate.gate.core.reading import Reader
 from tidegate.gate.wire import server
+from tidegate.gate.wire.wiring import ReadLarge, read_here
 
 PATIENCE_SECONDS = 5.0
 
@@ -56,7 +57,10 @@ class Gate:
 
 @asynccontextmanager
 async def running(
-    *engines: Engine, most_files: int | None = None, **changes: Any
+    *engines: Engine,
+    most_files: int | None = None,
+    read_large: ReadLarge = read_here,
+    **changes: Any,
 ) -> AsyncIterator[Gate]:
     """Run a gate in front of these engines; checks at the end that nothing is leaked."""
     told_config = config(**changes)
@@ -76,6 +80,7 @@ async def running(
         [listening],
         told,
         lambda to, port: shifts_to[to],
+        read_large=read_large,
         most_files=most_files,
     )
     gate = Gate(serving, listening.getsockname()[1], seats, told, told_config, shifts_to)

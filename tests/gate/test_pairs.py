@@ -1,11 +1,13 @@
 """Two steps: the prompt on one engine, the answer from another."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 from tests.gate.engine import (
     DONE,
     Engine,
+    Received,
     Script,
     answers,
     completion,
@@ -20,7 +22,8 @@ from tests.gate.running import Client, ask, eventually, post, running
 from tests.gate.whole_gate import SLICE
 from tests.gate.whole_gate import gate as whole_gate
 
-from tidegate.gate.exchange import Outcome, Pod
+from tidegate.gate.exchange import Ask, Outcome, Pod, Reading, Refusal, Why
+from tidegate.gate.wire import pair, visit
 
 TRANSFER = {
     "do_remote_prefill": True,
@@ -40,9 +43,27 @@ REMOTE_DECODE = {
     "remote_host": None,
     "remote_port": None,
 }
+
+
 PREFILLS = answers(whole(completion(kv_transfer_params=TRANSFER)))
 DECODES = streams(token("a"), token("b"), usage_event())
 SERVICES = {"prefill": "tiny-prefill", "decode": "tiny-decode"}
+
+
+def loses_kv(lost: Script) -> Script:
+    """Write this for what comes with a transfer; answer what comes without."""
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        await (lost if b"kv_transfer_params" in received.body else DECODES)(received, writer)
+
+    return script
+
+
+FAILS = b'{"error": {"message": "KV load failed", "code": 500}}'
+LOSSES = {
+    "a status": answers(whole(FAILS, "500 Internal Server Error")),
+    "an event": streams(b"data: " + FAILS + b"\n\n"),
+}
 
 
 def prefill(script: Script | list[Script], name: str = "p-0") -> Engine:
@@ -92,6 +113,7 @@ async def test_the_prompt_goes_to_one_engine_and_the_answer_comes_from_another(
     [
         ("/v1/completions", {"n": 2}),
         ("/v1/completions", {"prompt": ["a", "b"]}),
+        ("/v1/completions", {"echo": True, "logprobs": 1}),
         ("/v1/responses", {"input": "a " * 2000}),
         ("/v1/embeddings", {"input": "a"}),
         ("/tokenize", {}),
@@ -184,6 +206,48 @@ async def test_without_a_prefill_pod_that_works_the_decode_engine_does_it_alone(
     assert gate.seats.failures == [(p.pod, Outcome.ENGINE_FAILED)]
 
 
+@pytest.mark.parametrize("characters", [100, visit.LARGE_BYTES])
+async def test_a_large_body_is_made_anew_where_it_stops_no_stream(characters: int) -> None:
+    readings: list[Reading] = []
+
+    async def read_large(reading: Reading, body: bytes) -> Ask | Refusal:
+        readings.append(reading)
+        return reading.of(body)
+
+    prompt = "a " * (characters // 2)
+    async with (
+        prefill(PREFILLS) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES, read_large=read_large, max_model_len=10**6) as gate,
+    ):
+        answer = await ask(gate, post(stream=True, prompt=prompt))
+        await gate.settled()
+    assert answer.body == token("a") + token("b") + DONE
+    first, second = p.received[0].json, d.received[0].json
+    assert first["prompt"] == second["prompt"] == prompt
+    assert (first["max_tokens"], first["kv_transfer_params"]) == (1, REMOTE_DECODE)
+    assert len(readings) == (2 if characters >= visit.LARGE_BYTES else 0)
+
+
+async def test_when_a_large_body_cannot_be_made_anew_nobody_is_blamed() -> None:
+    refusal = Refusal(503, Why.QUEUE_FULL, "not now", retry_after_seconds=1)
+
+    async def read_large(reading: Reading, body: bytes) -> Ask | Refusal:
+        return refusal if isinstance(reading, pair.FirstStep) else reading.of(body)
+
+    async with (
+        prefill(PREFILLS) as p,
+        decode(DECODES) as d,
+        running(p, d, services=SERVICES, read_large=read_large, max_model_len=10**6) as gate,
+    ):
+        answer = await ask(gate, post(prompt="a" * visit.LARGE_BYTES))
+        await gate.settled()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert p.received == d.received == []
+    assert gate.seats.ends == [(d.pod, Outcome.CLIENT_GONE, None)]
+    assert (gate.told.last.outcome, gate.told.last.why) == (None, Why.QUEUE_FULL)
+
+
 async def test_the_prefill_engines_refusal_is_the_clients() -> None:
     body = b'{"error": {"message": "unknown parameter", "code": 400}}'
     script = answers(whole(body, "400 Bad Request"))
@@ -199,13 +263,15 @@ async def test_the_prefill_engines_refusal_is_the_clients() -> None:
     assert gate.seats.ends == [(d.pod, Outcome.ENGINE_REFUSED, None)]
 
 
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("may_prefill", [True, False])
-async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool) -> None:
-    fails = answers(whole(b'{"error": {"code": 500}}', "500 Internal Server Error"))
+async def test_a_transfer_that_fails_is_made_good_without_one(
+    lost: Script, may_prefill: bool
+) -> None:
     async with (
         prefill(PREFILLS) as p,
-        decode([fails, DECODES]) as d,
-        running(p, d, services=SERVICES, decode_may_prefill=may_prefill) as gate,
+        decode(loses_kv(lost)) as d,
+        whole_gate(("prefill", p), ("decode", d), decode_may_prefill=may_prefill) as gate,
     ):
         answer = await ask(gate, post(stream=True))
         await gate.settled()
@@ -216,7 +282,26 @@ async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool)
     first, second = (one.json for one in d.received)
     assert "kv_transfer_params" in first
     assert "kv_transfer_params" not in second
-    assert gate.told.retries == [("d-0", Outcome.ENGINE_FAILED)]
+    assert gate.told.retries == [("decode-1", Outcome.ENGINE_FAILED)]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+async def test_while_no_transfer_works_decode_prefills_and_nobody_is_asked_twice(pods: int) -> None:
+    lost = loses_kv(LOSSES["a status"])
+    async with AsyncExitStack() as stack:
+        ps = [await stack.enter_async_context(prefill(PREFILLS)) for _ in range(pods)]
+        ds = [await stack.enter_async_context(decode(lost)) for _ in range(pods)]
+        engines = [*(("prefill", p) for p in ps), *(("decode", d) for d in ds)]
+        gate = await stack.enter_async_context(whole_gate(*engines))
+        said = [await ask(gate, post(stream=True)) for _ in range(20)]
+        await gate.settled()
+        ejected = gate.ejected()
+    assert {answer.status for answer in said} == {200}
+    in_vain = sum(len(p.received) for p in ps)
+    assert in_vain == 2  # one prompt has one prefill pod
+    assert sum(len(d.received) for d in ds) == 20 + in_vain
+    assert len(gate.told.retries) == in_vain
+    assert not ejected
 
 
 async def test_a_client_that_leaves_during_prefill_stops_it() -> None:

@@ -116,7 +116,8 @@ class Ask:
     another for each request, whatever id its client gave it. `names_model` is False where the
     request leaves it open. `least_output` is the output that an engine must have room for:
     what was asked for, or one token. `least_expected` is what each answer is sure to have: its
-    client lets it end no earlier.
+    client lets it end no earlier. `scores_prompt` says that the answer is to have the log
+    probabilities of the prompt's own tokens.
     """
 
     request_id: str
@@ -142,6 +143,7 @@ class Ask:
     names_model: bool = True
     least_output: int = 0
     least_expected: int = 0
+    scores_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +297,10 @@ class Admissions(Protocol):
         """
 
     def again(self, seat: Seat, failed: Pod, outcome: Outcome, now: float) -> Seat | Refusal:
-        """Give a seat elsewhere after a failure before the first byte, within the retry budget.
+        """Give a seat after a failure before the first byte, within the retry budget.
 
-        The old seat is ended by this call.
+        Elsewhere; after a lost transfer, for which nobody is blamed, on the decode pod alone. The
+        old seat is ended by this call.
         """
 
     def sent(self, seat: Seat, now: float) -> None:

@@ -18,6 +18,7 @@ from tidegate.gate.core.queue import Queue
 from tidegate.gate.core.retry_budget import RetryBudget
 from tidegate.gate.core.screening import Screening
 from tidegate.gate.core.second_try import SecondTry
+from tidegate.gate.core.transfers import Transfers
 from tidegate.gate.core.turnaway import Turnaway
 from tidegate.gate.core.waiting_room import WaitingRoom
 from tidegate.gate.exchange import (
@@ -56,7 +57,8 @@ class Admissions:
         self._objectives = Objectives()
         self._shares = FairShare()
         self._retries = RetryBudget()
-        self._placement = Placement(self._ledger, choice, self._objectives)
+        self._transfers = Transfers()
+        self._placement = Placement(self._ledger, choice, self._objectives, self._transfers)
         self._queue = Queue()
         self._turnaway = Turnaway(self._placement, self._queue, jitter)
         self._screening = Screening(
@@ -88,6 +90,7 @@ class Admissions:
     def endpoints(self, pool: PoolName, pods: Sequence[Pod], now: float) -> None:
         """Take the ready and terminating pods of a pool, all of them."""
         self._ledger.endpoints(pool, pods)
+        self._transfers.present(self._ledger.books)
         self._choice.endpoints(pool, pods, now)
         if self._config is not None:
             self._turnaway.note(now)
@@ -136,6 +139,8 @@ class Admissions:
 
     def _open(self, demand: Demand, place: Place, now: float) -> Seat:
         entry = self._ledger.open(demand, place.pod, place.prefill, now)
+        if place.prefill is not None:
+            self._transfers.began(place.prefill, place.pod, now)
         self._shares.of(demand.ask.caller.tenant).tokens_in_flight += entry.tokens
         return Seat(
             ask=demand.ask,
@@ -155,7 +160,8 @@ class Admissions:
         """A pair's first step returned: the prefill pod's tokens are free."""
         entry = _entry(seat)
         if entry.is_open and entry.prefill is not None:
-            self._choice.succeeded(entry.prefill.pod.name, now - entry.began_at, now)
+            entry.prefilled_by = entry.prefill.pod.name
+            self._choice.succeeded(entry.prefilled_by, now - entry.began_at, now)
             self._ledger.leave_prefill(entry, now)
             self._room.dispatch(now)
 
@@ -180,6 +186,7 @@ class Admissions:
         entry.made_tokens += tokens
         if entry.made_tokens < entry.look_at or not entry.is_open:
             return
+        self._transfers.came(entry)
         before = entry.tokens
         self._ledger.look(entry, now)
         if entry.tokens != before:
@@ -192,8 +199,11 @@ class Admissions:
         if not entry.is_open:
             return
         if outcome is Outcome.FINISHED:
+            self._transfers.came(entry)
             self._learn(seat, entry, usage, now)
         else:
+            if not entry.has_token:
+                self._transfers.lost(entry, outcome, now)
             self._blame(entry.works_on_it.pod, outcome, now)
         self._close(entry, now, is_complete=outcome is Outcome.FINISHED)
         self._room.dispatch(now)
@@ -226,25 +236,27 @@ class Admissions:
             self._objectives.unloaded_tpot(seconds)
 
     def again(self, seat: Seat, failed: Pod, outcome: Outcome, now: float) -> Seat | Refusal:
-        """Give a seat elsewhere after a failure before the first byte, within the retry budget.
+        """Give a seat after a failure before the first byte, within the retry budget.
 
-        The old seat is ended by this call.
+        Elsewhere; after a lost transfer, for which nobody is blamed, on the decode pod alone. The
+        old seat is ended by this call.
         """
         entry = _entry(seat)
         if not entry.is_open:
             return denials.failed("Its visit had ended.")
         step_one_failed = entry.prefill is not None and failed.name == entry.prefill.pod.name
-        self._blame(failed, outcome, now)
+        is_lost = self._transfers.lost(entry, outcome, now) and self._placement.may_skip_prefill
+        blamed = None if is_lost else failed.name
+        if blamed is not None:
+            self._blame(failed, outcome, now)
         self._close(entry, now, is_complete=False)
-        found = self._second_try.find(
-            entry, failed.name, outcome, now, step_one_failed=step_one_failed
-        )
+        found = self._second_try.find(entry, blamed, outcome, now, step_one_failed=step_one_failed)
         if isinstance(found, Refusal):
             self._room.dispatch(now)
             return found
         fresh = self._open(entry.demand, found, now)
         fresh.asked_at = seat.asked_at
-        _entry(fresh).failed = entry.failed | {failed.name}
+        _entry(fresh).failed = entry.failed | ({blamed} if blamed else frozenset())
         self._room.dispatch(now)
         return fresh
 

@@ -71,6 +71,17 @@ def output(document: Document, surface: Surface, limits: Limits) -> Output:
     return Output(samples if surface in _SAMPLED else 1, named, limit, least)
 
 
+def scores_prompt(document: Document, surface: Surface) -> bool:
+    """Tell whether an engine is to score the prompt's own tokens.
+
+    By name, or as a part of an echo: vLLM scores that of a chat always.
+    """
+    if document.get("prompt_logprobs") is not None:
+        return True
+    is_scored = surface is Surface.CHAT or document.get("logprobs") is not None
+    return bool(document.get("echo")) and is_scored
+
+
 def flag(document: Document, field: str) -> bool:
     """Read a field that is true, false or absent."""
     value = document.get(field)

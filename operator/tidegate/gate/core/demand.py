@@ -40,6 +40,7 @@ class Demand:
         "number",
         "overtaken_tokens",
         "prompt_tokens",
+        "sequences",
         "spare_output_tokens",
         "spare_prompt_tokens",
         "start_tag",
@@ -50,7 +51,10 @@ class Demand:
         self.ask = ask
         self.decided = decided
         self.asked_at = now
-        self.prompt_tokens = 0 if ask.surface in WITHOUT_KV else ask.prompt_tokens
+        takes_kv = ask.surface not in WITHOUT_KV
+        self.prompt_tokens = ask.prompt_tokens if takes_kv else 0
+        self.sequences = ask.samples if takes_kv else 0
+        """Sequences that an engine's scheduler runs for it; of none it takes nothing."""
         self.expected_tokens = expected_tokens
         """Output tokens that one of its answers is expected to have."""
         self.cost_tokens = self.prompt_tokens + ask.samples * expected_tokens

@@ -25,6 +25,7 @@ class Entry:
         "pod",
         "prefill",
         "prefill_blocks",
+        "prefilled_by",
         "prompt_waits_at",
         "tokens",
         "was_idle",
@@ -38,13 +39,15 @@ class Entry:
         self.first_at = now
         self.blocks = 0
         self.prefill_blocks = 0
+        self.prefilled_by: str | None = None
+        """The prefill pod that returned, until the answer shows that its KV cache came."""
         self.tokens = demand.cost_tokens
         self.made_tokens = 0
         self.look_at = LOOK_EVERY_TOKENS
         self.looked_at = now
         self.looked_tokens = 0
         self.has_token = False
-        self.prompt_waits_at: PodBook | None = prefill or pod
+        self.prompt_waits_at = (prefill or pod) if demand.sequences else None
         self.was_idle = not pod.visits and (prefill is None or not prefill.visits)
         self.is_open = True
         self.failed: frozenset[str] = frozenset()

@@ -15,6 +15,8 @@ EJECTED_SECONDS = 5.0
 UNREACHABLE_SECONDS = 1.0
 """An address that refuses is tried again soon: a container restarts within seconds."""
 LONGEST_EJECTION_SECONDS = 60.0
+_MOST_DOUBLINGS = 10
+"""Beyond the longest ejection from any first one; no float bears one for each of a day's."""
 SLOW_START_SECONDS = 30.0
 SLOW_START_LEAST = 0.1
 PROVEN_BY = 5
@@ -127,7 +129,8 @@ class Health:
         out = sum(now < other.ejected_until for other in self._records.values())
         if 2 * (out + 1) > len(self._records):
             return
-        lasts = min(seconds * 2**record.ejections, LONGEST_EJECTION_SECONDS)
+        doublings = min(record.ejections, _MOST_DOUBLINGS)
+        lasts = min(seconds * 2**doublings, LONGEST_EJECTION_SECONDS)
         record.ejections += 1
         record.ejected_until = record.since = now + lasts
         record.failures = record.proven = record.ttft_samples = 0

@@ -113,13 +113,12 @@ class Ledger:
     def open(self, demand: Demand, pod: PodBook, prefill: PodBook | None, now: float) -> Entry:
         """Reserve what a request is expected to hold."""
         entry = Entry(demand, pod, prefill, now)
-        samples = demand.ask.samples
         entry.blocks, pod.requests[entry] = pod.needed(demand)
         pod.peak = None
         pod.reserved_blocks += entry.blocks
         pod.reserved_tokens += entry.tokens
-        pod.sequences += samples
-        pod.waiting_sequences += samples
+        pod.sequences += demand.sequences
+        pod.waiting_sequences += demand.sequences
         pod.visits += 1
         if prefill is not None:
             entry.prefill_blocks = prefill.blocks_of_prompt(demand)
@@ -191,7 +190,7 @@ class Ledger:
         self.prompt_done(entry, now)
         entry.has_token = True
         entry.first_at = entry.looked_at = now
-        entry.pod.waiting_sequences -= entry.demand.ask.samples
+        entry.pod.waiting_sequences -= entry.demand.sequences
 
     def look(self, entry: Entry, now: float) -> None:
         """Follow a stream: book its growth, sample its speed."""
@@ -227,14 +226,13 @@ class Ledger:
         pod = entry.pod
         self.leave_prefill(entry, now, is_reached=is_complete)
         self.prompt_done(entry, now, is_reached=is_complete)
-        samples = entry.demand.ask.samples
         del pod.requests[entry]
         pod.peak = None
         pod.reserved_blocks -= entry.blocks
         pod.reserved_tokens -= entry.tokens
-        pod.sequences -= samples
+        pod.sequences -= entry.demand.sequences
         if not entry.has_token:
-            pod.waiting_sequences -= samples
+            pod.waiting_sequences -= entry.demand.sequences
         pod.visits -= 1
         pod.stay.add(now - entry.began_at, entry.tokens)
         self._forget(pod)
@@ -246,7 +244,7 @@ class Ledger:
             self.prompt_done(entry, due)
             if entry.is_open and not entry.has_token:
                 entry.has_token = True
-                entry.pod.waiting_sequences -= entry.demand.ask.samples
+                entry.pod.waiting_sequences -= entry.demand.sequences
         for book in self.books.values():
             if book.correction.expire(now):
                 book.settle(self._headroom, self._share)

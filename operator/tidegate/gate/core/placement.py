@@ -9,6 +9,7 @@ from tidegate.gate.core.demand import Demand, Kind
 from tidegate.gate.core.ledger import Ledger
 from tidegate.gate.core.objectives import Objectives
 from tidegate.gate.core.pod_book import PodBook
+from tidegate.gate.core.transfers import Transfers
 from tidegate.gate.exchange import Ask, Why
 from tidegate.gate.values import value_class
 
@@ -26,10 +27,13 @@ class Place:
 class Placement:
     """Tries the rule on the pods in question, best first."""
 
-    def __init__(self, ledger: Ledger, choice: Choice, objectives: Objectives) -> None:
+    def __init__(
+        self, ledger: Ledger, choice: Choice, objectives: Objectives, transfers: Transfers
+    ) -> None:
         self._ledger = ledger
         self._choice = choice
         self._objectives = objectives
+        self._transfers = transfers
         self._is_pair = False
         self.may_skip_prefill = False
         self._named: list[str] = []
@@ -62,6 +66,10 @@ class Placement:
             if book.pod.name not in barred and not self._choice.is_ejected(book.pod.name, now)
         )
         return max(rooms, default=(0, None))[1]
+
+    def may_have_again(self, book: PodBook, now: float) -> bool:
+        """Tell whether a pod can have a request once more that it has had."""
+        return book.may_get_more and not self._choice.is_ejected(book.pod.name, now)
 
     def prefill_tokens_per_second(self) -> float | None:
         """Return the median speed of the pods that prefill; None while unknown."""
@@ -152,32 +160,41 @@ class Placement:
         books = self._books("decode", revision, b"", now, barred)
         keeper = _keeper(demand, books)
         for book in books:
-            why = self._answers(book, demand, now, is_keeper=book is keeper)
+            is_pair = not self.may_skip_prefill or self._transfers.work(prefill, book, now)
+            serves = self._answers if is_pair else self._serves_alone
+            why = serves(book, demand, now, is_keeper=book is keeper)
             if why is None:
-                return Place(book, prefill)
+                return Place(book, prefill if is_pair else None)
             refused = refused or why
         return refused
 
     def _alone(
         self, pool: PoolName, demand: Demand, revision: str, now: float, barred: Collection[str]
     ) -> Place | Why | None:
-        objectives = self._objectives
-        waited = now - demand.asked_at
         refused: Why | None = None
         books = self._books(pool, revision, demand.ask.prefix, now, barred)
         keeper = _keeper(demand, books)
         for book in books:
-            is_keeper = book is keeper
-            why = self._answers(book, demand, now, is_keeper=is_keeper)
-            if why is None and not _is_idle(book, demand):
-                why = rule.is_in_time(book, demand, objectives, waited, is_keeper=is_keeper)
+            why = self._serves_alone(book, demand, now, is_keeper=book is keeper)
             if why is None:
                 return Place(book)
             refused = refused or why
         return refused
 
+    def _serves_alone(
+        self, book: PodBook, demand: Demand, now: float, *, is_keeper: bool
+    ) -> Why | None:
+        """Test a pod for the answer and the prompt."""
+        why = self._answers(book, demand, now, is_keeper=is_keeper)
+        if why is None and demand.sequences and not _is_idle(book, demand):
+            waited = now - demand.asked_at
+            why = rule.is_in_time(book, demand, self._objectives, waited, is_keeper=is_keeper)
+        return why
+
     def _answers(self, book: PodBook, demand: Demand, now: float, *, is_keeper: bool) -> Why | None:
         """Test a pod for the answer; one that is idle takes anything."""
+        if not demand.sequences:
+            return None
         if now < book.full_until:
             return Why.KV_BUDGET
         if _is_idle(book, demand):

@@ -110,6 +110,7 @@ class Reading:
             names_model=named is not None,
             least_output=room.least_output(wanted, surface),
             least_expected=min(wanted.least, output_limit),
+            scores_prompt=bounds.scores_prompt(asked, surface),
         )
 
 

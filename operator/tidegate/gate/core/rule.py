@@ -25,12 +25,11 @@ def has_room(
 
     A keeper keeps room for those who are worse off.
     """
-    samples = demand.ask.samples
     if book.blocks is None:
         return Why.KV_BUDGET
     if not _fits(book, demand, is_keeper=is_keeper):
         return Why.KV_BUDGET
-    sequences = book.sequences + samples
+    sequences = book.sequences + demand.sequences
     if sequences > book.sequences_limit:
         return Why.MAX_SEQS
     allowed = objectives.tpot_seconds

@@ -18,14 +18,26 @@ class SecondTry:
         self._turnaway = turnaway
 
     def find(
-        self, entry: Entry, failed: str, outcome: Outcome, now: float, *, step_one_failed: bool
+        self,
+        entry: Entry,
+        failed: str | None,
+        outcome: Outcome,
+        now: float,
+        *,
+        step_one_failed: bool,
     ) -> Place | Refusal:
-        """Find a place for a request whose seat has been closed."""
+        """Find a place for a request whose seat has been closed.
+
+        `failed` is None where only the transfer did: its decode pod can prefill for itself.
+        """
         if not self._budget.take(now):
             return self._refuse(entry, outcome, now, "Too many requests are being sent again.")
-        barred = entry.failed | {failed}
+        barred = entry.failed if failed is None else entry.failed | {failed}
         entry.demand.asked_at = now  # late is better than never: what it has waited is sunk
-        if step_one_failed and entry.pod.may_get_more:
+        place: Place | Why
+        if failed is None and self._placement.may_have_again(entry.pod, now):
+            place = Place(entry.pod)
+        elif step_one_failed and entry.pod.may_get_more:
             place = self._other_prefill(entry, barred, now)
         else:
             place = self._placement.find(entry.demand, now, barred)

@@ -35,9 +35,10 @@ def can_split(ask: Ask) -> bool:
     """Tell whether a pair can serve a request in two steps; else its decode pod does all.
 
     A decode engine dies of parameters of another prompt than its own, so there must be one
-    prompt; and the first of several answers to it would free the blocks of the others.
+    prompt; and the first of several answers to it would free the blocks of the others. To score
+    a prompt's tokens an engine computes all of them, whatever it could fetch.
     """
-    return ask.samples == 1 and ask.surface in _SPLIT
+    return ask.samples == 1 and ask.surface in _SPLIT and not ask.scores_prompt
 
 
 def of_request(asked: str, path: str) -> Surface:

@@ -98,8 +98,11 @@ class WaitingRoom:
             self._drop(demand, Why.QUEUE_TIMEOUT, now)
 
     def _place_now(self, demand: Demand, now: float) -> Place | Why:
-        """Find a place for one who has just come, past those who wait and do not fit."""
-        if not self._queue:
+        """Find a place for one who has just come, past those who wait and do not fit.
+
+        Who takes no room takes none from them.
+        """
+        if not self._queue or not demand.sequences:
             return self._placement.find(demand, now)
         if self._is_dispatching:  # it is not known yet that they do not fit
             return Why.KV_BUDGET

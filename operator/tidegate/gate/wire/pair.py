@@ -4,9 +4,13 @@ The prefill engine computes the prompt and one token, keeps the KV cache and say
 decode engine gets the client's request with that answer, word for word, and fetches it.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
+
+from tidegate.gate.exchange import Ask
+from tidegate.gate.values import value_class
 
 _REMOTE_DECODE: Final = {
     "do_remote_decode": True,
@@ -45,6 +49,20 @@ def first_body(body: bytes) -> bytes:
     if "max_completion_tokens" in asked:
         asked["max_completion_tokens"] = 1
     return orjson.dumps(asked)
+
+
+@value_class
+class FirstStep:
+    """Makes a prefill engine's request of a client's, here or in another process: a `Reading`.
+
+    `ask` is the client's request, which needs no body here.
+    """
+
+    ask: Ask
+
+    def of(self, body: bytes) -> Ask:
+        """Return it with the body of the first step."""
+        return replace(self.ask, body=first_body(body))
 
 
 def second_body(body: bytes, answer: bytes) -> bytes:

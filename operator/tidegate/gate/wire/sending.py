@@ -12,6 +12,12 @@ from tidegate.gate.wire.wiring import Wiring
 Kind = TypeVar("Kind", bound=Answer)
 
 
+def host_of(address: Address) -> str:
+    """Return the `host` header of who is asked; an IPv6 address stands in brackets."""
+    name, port = address
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
 class Exchange:
     """The sending of one request's bodies; `answer` is the last one, over or under way."""
 
@@ -34,8 +40,7 @@ class Exchange:
         A kept connection may have been closed by the engine just now. If it ends before any byte
         of an answer, the request goes out once more, to the same pod on a new connection.
         """
-        host = f"{address[0]}:{address[1]}"
-        head = write_request(self._path, host, self._request_id, self._headers, body)
+        head = write_request(self._path, host_of(address), self._request_id, self._headers, body)
         connection = self._wiring.pods.idle(address)
         while True:
             try:

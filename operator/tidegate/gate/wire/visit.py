@@ -64,7 +64,7 @@ class Visit:
         self._seating = Seating(wiring, self._record)
         self._exchange: Exchange | None = None
         self._failed: Pod | None = None
-        self._failures = 0
+        self._failures: set[Pod] = set()
         self._second_step_at: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cut = False
@@ -104,7 +104,11 @@ class Visit:
                 return
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
-            self._record.end = end = await self._visit(ask, decision)
+            end = await self._visit(ask, decision)
+            if isinstance(end, Refusal):
+                decision = end
+                break
+            self._record.end = end
             if end.has_begun:
                 return
             decision = self._after(decision, end)
@@ -132,20 +136,21 @@ class Visit:
 
     def _after(self, seat: Seat, end: End) -> Seat | Refusal:
         """Say what follows a visit of which the client has seen nothing."""
-        self._failures += end.outcome is Outcome.ENGINE_FAILED
+        failed = self._failed or seat.pod
+        if end.outcome is Outcome.ENGINE_FAILED:
+            self._failures.add(failed)
         pools = 1 if seat.prefill is None else 2
-        is_enough = self._failures >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
+        is_enough = len(self._failures) >= pools * MOST_FAILED or self._record.visits >= MOST_VISITS
         is_late = end.outcome in (Outcome.DEADLINE, Outcome.TOTAL_DEADLINE)
         if is_late or is_enough:
             return _failed(504 if is_late else 502, end.why, end.message)
-        failed = self._failed or seat.pod
         again = self._wiring.admissions.again(seat, failed, end.outcome, self._wiring.loop.time())
         if isinstance(again, Seat):
             self._record.seat = again
             self._wiring.observer.retried(failed, end.outcome)
         return again
 
-    async def _visit(self, ask: Ask, seat: Seat) -> End:
+    async def _visit(self, ask: Ask, seat: Seat) -> End | Refusal:
         """Send a request to its pod, or in two steps to its pair."""
         self._record.visits += 1
         self._second_step_at = None
@@ -154,30 +159,33 @@ class Visit:
         if seat.prefill is None:
             return await self._relay(ask, seat.pod, ask.body)
         self._failed = seat.prefill
-        body = await self._prefill(ask, seat.prefill)
+        first = await self._first_body(ask)
+        if isinstance(first, Refusal):
+            return first
+        body = await self._prefill(ask, first, seat.prefill)
         if isinstance(body, End):
             return body
         self._failed = seat.pod
         self._second_step_at = now = self._wiring.loop.time()
         self._wiring.admissions.prefilled(seat, now)
-        end = await self._relay(ask, seat.pod, body)
-        config = self._wiring.config()
-        lost_transfer = end.outcome is Outcome.ENGINE_FAILED and not end.has_begun
-        if lost_transfer and config and config.decode_may_prefill:
-            # A transfer that fails is a 500 of an engine that is well: it can do without.
-            self._record.visits += 1
-            self._wiring.observer.retried(seat.pod, end.outcome)
-            end = await self._relay(ask, seat.pod, ask.body)
-        return end
+        return await self._relay(ask, seat.pod, body)
 
-    async def _prefill(self, ask: Ask, prefill: Pod) -> bytes | End:
+    async def _first_body(self, ask: Ask) -> bytes | Refusal:
+        """Make the body of a pair's first step; a large one where it stops nobody."""
+        if len(ask.body) < LARGE_BYTES:
+            return pair.first_body(ask.body)
+        step = pair.FirstStep(replace(ask, body=b""))
+        first = await self._wiring.read_large(step, ask.body)
+        return first if isinstance(first, Refusal) else first.body
+
+    async def _prefill(self, ask: Ask, first: bytes, prefill: Pod) -> bytes | End:
         """Do a pair's first step; returns the second's body, or how the first failed."""
         wiring = self._wiring
         sent_at = wiring.loop.time()
         patience = self._patience(ask)
         end, answer = await self._send(
             prefill,
-            pair.first_body(ask.body),
+            first,
             lambda to: Whole(to, wiring.sweep, wiring.loop, patience),
         )
         if answer is None or end.outcome is not Outcome.FINISHED:

@@ -72,6 +72,7 @@ IN_ONE_STEP = {
     "responses": {"surface": Surface.RESPONSES},
     "several answers": {"samples": 2},
     "several prompts": {"surface": Surface.COMPLETIONS, "samples": 3},
+    "log probabilities of the prompt": {"scores_prompt": True},
 }
 
 

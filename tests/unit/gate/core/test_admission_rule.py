@@ -148,6 +148,39 @@ def test_tokenize_takes_no_kv():
     assert tried.book().reserved_tokens == 800 + 256
 
 
+FULL = {
+    "sequences": {"seqs": 1},
+    "KV": {"blocks": 66},
+    "time": {"speed": 800.0, "slo": Slo(time_to_first_token="1s")},
+}
+
+
+@pytest.mark.parametrize("surface", [Surface.TOKENIZE, Surface.MODELS])
+@pytest.mark.parametrize("settings", FULL.values(), ids=FULL)
+def test_what_takes_no_room_of_an_engine_is_served_by_a_full_one(settings, surface):
+    tried = gate(**{**settings, "limits": Limits()})
+    tried.seat(800, 800)
+    tried.ask(800, 800)  # waits, or is refused
+
+    for _ in range(3):
+        tried.seat(0, 0, surface=surface)
+
+
+def test_what_takes_no_room_of_an_engine_takes_none_from_others():
+    tried = gate(seqs=1, speed=1000.0)
+    helps = [tried.seat(0, 0, surface=Surface.TOKENIZE) for _ in range(5)]
+    tried.now += 10
+    seat = tried.seat(800, 16)
+    tried.now += 0.8
+    tried.core.first_token(seat, tried.now)
+    for one in helps:
+        tried.core.first_token(one, tried.now)
+        tried.end(one, Outcome.FINISHED)
+
+    assert tried.book().prefill_tokens_per_second == pytest.approx(1000.0)
+    assert decision(tried.ask(16, 16)) == Why.MAX_SEQS
+
+
 def test_a_liar_who_asks_for_32k_and_uses_50_does_not_starve_others():
     tried = gate(blocks=500, speed=1e6)
     for _ in range(8):

@@ -62,6 +62,16 @@ def test_who_fails_again_on_probation_is_out_for_longer_each_time():
     assert lasted == [5, 10, 20, 40, 60, 60, 60, 60]
 
 
+def test_one_that_fails_for_days_is_left_out_and_tried_each_minute():
+    held = pool()
+    for minute in range(3 * 24 * 60):
+        now = minute * (health.LONGEST_EJECTION_SECONDS + 1)
+        assert not held.is_ejected("a", now)
+        held.failed("a", now, unreachable=True)
+
+    assert held.is_ejected("a", now + health.LONGEST_EJECTION_SECONDS - 1)
+
+
 def test_good_answers_on_probation_make_a_pod_as_good_as_any():
     held = pool()
     fail(held, "a", 0)

@@ -253,6 +253,25 @@ def test_tokenizing_takes_no_kv_cache():
     assert (ask.prompt_tokens, ask.output_limit, ask.characters) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("document", "path", "is_scored"),
+    [
+        (completion(), COMPLETIONS, False),
+        (completion(logprobs=2), COMPLETIONS, False),
+        (completion(echo=True), COMPLETIONS, False),
+        (completion(echo=True, logprobs=0), COMPLETIONS, True),
+        (completion(echo=False, logprobs=2), COMPLETIONS, False),
+        (completion(prompt_logprobs=0), COMPLETIONS, True),
+        (completion(prompt_logprobs=None), COMPLETIONS, False),
+        (chat(logprobs=True, top_logprobs=2), CHAT, False),
+        (chat(echo=True), CHAT, True),
+        (chat(prompt_logprobs=2), CHAT, True),
+    ],
+)
+def test_it_is_known_whether_the_prompt_is_to_be_scored(document, path, is_scored):
+    assert asked(document, path).scores_prompt is is_scored
+
+
 # How long the answer may be
 
 

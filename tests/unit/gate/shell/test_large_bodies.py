@@ -12,6 +12,7 @@ from tests.unit.gate.core.asking import head, reader
 from tidegate.gate.exchange import Ask, Refusal
 from tidegate.gate.shell.large_bodies import LargeBodies
 from tidegate.gate.wire.memory import Memory
+from tidegate.gate.wire.pair import FirstStep
 
 LONG = "The tide comes in. " * 40_000
 
@@ -63,6 +64,15 @@ async def test_the_event_loop_goes_on_meanwhile():
             await asyncio.sleep(0)
     assert isinstance(reading.result(), Refusal), "too long for the model"
     assert turns > 100
+
+
+async def test_the_first_step_of_a_pair_is_made_there_too():
+    asked = body(prompt=[5] * 900, stream=True)
+    step = FirstStep(prepared().of(asked))
+    async with large_bodies() as bodies:
+        made = await bodies.read(step, asked)
+    assert made == step.of(asked)
+    assert json.loads(made.body)["max_tokens"] == 1
 
 
 async def test_bodies_that_come_together_are_read_in_turn():
