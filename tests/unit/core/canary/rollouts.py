@@ -34,7 +34,10 @@ def judged(
 
 @dataclass
 class Rollout:
-    """`pods` are ready pods by revision; `replicas` is what the spec asks for."""
+    """`pods` are ready pods by revision; `replicas` is what the spec asks for.
+
+    `asked_from` is when requests begin to come to the canary.
+    """
 
     wanted: str = "a"
     replicas: int = 10
@@ -43,6 +46,7 @@ class Rollout:
     wishes: Policy = field(default_factory=policy)
     pods: dict[str, int] = field(default_factory=lambda: {"a": 10})
     requests: float = 0.0
+    asked_from: float = 0.0
     trouble: str = ""
     is_blocked: bool = False
     state: State | None = None
@@ -69,9 +73,9 @@ class Rollout:
         return state
 
     def look(self, state: State, verdict: Verdict) -> Look:
-        """Return a look at requests that came all the time."""
+        """Return a look at requests that come all the time."""
         self.requests += 100
-        asked = max(steps.warm_at(state, self.seen()), state.ready_since or 0.0)
+        asked = max(steps.warm_at(state, self.seen()), state.ready_since or 0.0, self.asked_from)
         return judged(verdict, self.requests, asked, until=self.now)
 
     def follow(self) -> None:
