@@ -89,6 +89,8 @@ def is_beyond(one: Measurement) -> bool:
         return False
     if one.metric is Metric.SURVIVAL:
         return one.bound.margin is not None and one.baseline - one.canary > one.bound.margin
+    if one.metric not in rules.LEAST_MARGINS:
+        return False
     return one.canary - one.baseline > _margin(one.metric, one.bound, one.baseline)
 
 

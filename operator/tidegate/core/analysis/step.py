@@ -25,6 +25,7 @@ _OF_ALL = frozenset({Metric.MEMORY_GROWTH, Metric.KV_DRIFT, Metric.PREFIX_HIT_RA
 """A slope needs more time than a step has; the others say how it is now, whatever they rest on."""
 _HERE = "in this step alone"
 _LATELY = "lately"
+_TOO_EARLY = "no interval of this step is over yet"
 
 
 def judge_step(
@@ -50,8 +51,8 @@ def judge_step(
     rules = {metric: rule for metric, rule in of.items() if metric not in _OF_ALL}
 
     def from_on(begin: float) -> Sequence[Measurement]:
-        sides = ([one for one in side if one.at >= begin] for side in (canary, baseline))
-        return judge.judge(rules, *sides, look).measurements
+        ours, theirs = ([one for one in side if one.at >= begin] for side in (canary, baseline))
+        return judge.judge(rules, ours, theirs, look).measurements
 
     is_later = look.step > 0 and any(one.at < since for one in canary)
     own = from_on(since) if is_later else whole.measurements
@@ -60,11 +61,14 @@ def judge_step(
         return _decided(whole, Verdict.FAIL, failed, _HERE)
     if whole.verdict is not Verdict.PASS:
         return whole
+    if is_later and canary[-1].at < since:
+        return replace(whole, verdict=Verdict.INCONCLUSIVE, message=_TOO_EARLY)
     few = [one for one in own if one.metric in rules and _is_too_few(one, rules)]
     if few:
         return _decided(whole, Verdict.INCONCLUSIVE, few, _HERE)
     begin = _recent(canary, since if is_later else -math.inf)
-    beyond = [one for one in (own if begin is None else from_on(begin)) if _is_beyond(one, rules)]
+    lately = own if begin is None else from_on(begin)
+    beyond = [one for one in lately if one.metric in rules and _is_beyond(one, rules)]
     return _decided(whole, Verdict.INCONCLUSIVE, beyond, _LATELY) if beyond else whole
 
 
@@ -86,7 +90,7 @@ def _is_too_few(one: Measurement, rules: Rules) -> bool:
 
 def _is_beyond(one: Measurement, rules: Rules) -> bool:
     """Say whether enough samples are worse than a bound allows, chance or not."""
-    if one.metric not in rules or one.verdict is Verdict.PASS or _is_too_few(one, rules):
+    if one.verdict is Verdict.PASS or _is_too_few(one, rules):
         return False
     if one.verdict is Verdict.FAIL:
         return True

@@ -88,3 +88,9 @@ def test_however_many_steps_and_new_beginnings_an_equal_canary_has_one_chance_in
     tested = sum(metric not in rules.UNTESTED for metric in JUDGED)
     assert 0.0099 < sum(rates) * tested <= 0.01 + 1e-12
     assert min(rates[:10]) > 0
+
+
+def test_a_step_whose_first_interval_is_not_over_has_shown_nothing():
+    judgement = judge_step(JUDGED, CANARY_BEFORE, STABLE_BEFORE, Look(step=1), SECONDS * BEFORE)
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert judgement.message == "no interval of this step is over yet"
