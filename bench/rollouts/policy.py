@@ -20,7 +20,7 @@ from bench.rollouts.traffic import (
 )
 from tidegate.core.analysis import histograms, rules, timeline
 from tidegate.core.analysis.evidence import Evidence, Look, Metric, Verdict
-from tidegate.core.analysis.judge import judge
+from tidegate.core.analysis.step import judge_step
 
 STEP_SECONDS = 300.0
 LONGEST_SECONDS = 12 * 3600.0
@@ -61,14 +61,14 @@ class Ended:
 def tidegate(seed: str, load: Load, fault: Fault) -> Ended:
     """Return how a rollout ends that goes on at Pass, back at Fail, and waits at all else."""
     world, sides = World(seed, load, fault), _Sides()
-    for weight in load.weights:
+    for number, weight in enumerate(load.weights):
         entered, looked = world.at, 0.0
         while True:
             sides.add(*world.step(timeline.interval_seconds(world.at), weight))
             if world.at < looked * LOOK_EVERY:
                 continue
             looked = world.at
-            judgement = judge(RULES, sides.canary, sides.baseline, Look())
+            judgement = judge_step(RULES, sides.canary, sides.baseline, Look(step=number), entered)
             if judgement.verdict is Verdict.FAIL:
                 failed = [one for one in judgement.measurements if one.verdict is Verdict.FAIL]
                 return sides.ended("aborted", world.at, tuple(one.metric for one in failed))

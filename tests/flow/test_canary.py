@@ -140,7 +140,7 @@ async def test_no_traffic_takes_back_where_the_spec_says_so():
 async def test_traffic_that_stops_in_the_middle_advances_nothing():
     world = await deployed()
     await changed(world)
-    await go_on(world, 35)
+    await go_on(world, 30)
     assert rollout(world)["verdicts"]["passed"]
     evidences = world.evidences
     whole, last = evidences.of, world.clock.now()

@@ -1,6 +1,8 @@
 """The judge's questions on a real Prometheus, and what other servers answer."""
 
+import json
 import time
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 
@@ -82,6 +84,30 @@ async def test_what_is_no_answer_is_said_and_not_taken_for_silence(body, says):
 
     with LoopbackServer(get) as server, pytest.raises(ReadFailed, match=says):
         await evidence(server.url, 0.0, 100.0)
+
+
+async def test_after_hours_old_intervals_are_long_and_those_of_now_are_not():
+    def get(handler) -> None:
+        asked = {key: values[0] for key, values in parse_qs(urlparse(handler.path).query).items()}
+        begin, end, step = (float(asked[key]) for key in ("start", "end", "step"))
+        ends = [begin + step * number for number in range(int((end - begin) // step) + 1)]
+        of = {"revision": "new", "outcome": "finished"}
+        series = [{"metric": of, "values": [[at, str(2 * step)] for at in ends]}]
+        told = {"resultType": "matrix", "result": series if "ended" in asked["query"] else []}
+        body = json.dumps({"status": "success", "data": told}).encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    since, now = 1_000_000.0, 1_000_000.0 + 16 * 3600 - 20
+    with LoopbackServer(get) as server:
+        canary = (await evidence(server.url, since, now)).canary
+
+    assert [one.at for one in canary[1:]] == [one.at + one.seconds for one in canary[:-1]]
+    assert (canary[0].at, canary[0].seconds) == (since, 480)
+    assert (canary[-1].at + canary[-1].seconds, canary[-1].seconds) == (now - 10, INTERVAL)
+    assert {one.requests / one.seconds for one in canary} == {2.0}
 
 
 async def test_nobody_there_is_said_in_time():

@@ -6,7 +6,7 @@ from tidegate.api.llmdeployment import LLMDeploymentSpec
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Evidence
 from tidegate.core.analysis.evidence import Look as Stretch
-from tidegate.core.analysis.judge import judge
+from tidegate.core.analysis.step import judge_step
 from tidegate.core.canary import bounds, ends, steps
 from tidegate.core.canary.seen import Look, Seen
 from tidegate.core.canary.state import Phase, State
@@ -48,8 +48,14 @@ async def look(
     if not known:
         return Look(None)
     rules = bounds.judged(bounds.rules(spec), evidences.metrics, sides.canary, sides.baseline)
-    judgement = judge(rules, sides.canary, sides.baseline, Stretch(state.stretch))
-    return Look(sum(known), judgement)
+    own = steps.own_since(state, seen)
+    stretch = Stretch(state.stretch, state.step)
+    return Look(
+        sum(known),
+        judge_step(rules, sides.canary, sides.baseline, stretch, own),
+        asked_since=next((one.at for one in sides.canary if one.at >= own and one.requests), None),
+        until=sides.canary[-1].at + sides.canary[-1].seconds,
+    )
 
 
 def _with_own(told: Sides, ref: Ref, state: State, memory: Memory) -> Sides:

@@ -25,9 +25,9 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "`kubectl tidegate promote NAME` or `abort NAME`.",
     ),
     Reason.ROLLOUT_PAUSED: Explanation(
-        "`spec.rollout.paused` is set: the rollout stays at its step. A failure still takes it "
-        "back.",
-        "`kubectl tidegate resume NAME`.",
+        "`spec.rollout.paused` is set, or no replicas are wanted: the rollout stays at its step. A "
+        "failure still takes it back.",
+        "`kubectl tidegate resume NAME`, or raise `replicas`.",
     ),
     Reason.ROLLOUT_ABORTED: Explanation(
         "A new revision was taken back, by its metrics, by its pods or by command. The stable one "

@@ -83,6 +83,17 @@ def measure_events(
     return comparison.measured(metric, bound, found, error_rate, words, margin)
 
 
+def is_beyond(one: Measurement) -> bool:
+    """Say whether a canary is worse by more than its margin as measured, chance or not."""
+    if one.canary is None or one.baseline is None:
+        return False
+    if one.metric is Metric.SURVIVAL:
+        return one.bound.margin is not None and one.baseline - one.canary > one.bound.margin
+    if one.metric not in rules.LEAST_MARGINS:
+        return False
+    return one.canary - one.baseline > _margin(one.metric, one.bound, one.baseline)
+
+
 def _no_restart(bound: Bound, found: Comparison) -> Measurement:
     """Return that no engine of the canary has restarted: that is seen, and needs no proof."""
     metric, samples = Metric.RESTARTS, found.samples

@@ -171,14 +171,17 @@ class Look:
     """Which look at a rollout this is.
 
     As evidence is collected, looks cost nothing: their number is not limited and not needed.
-    Evidence that begins anew is one more chance of a false alarm, so it gets less of the rate.
+    Evidence that begins anew is one more chance of a false alarm, so it gets less of the rate, and
+    so does that of a single step.
 
     Attributes:
         stretch: 1, and one more each time that the evidence of this rollout began anew.
+        step: Of which later step only the own evidence is looked at; 0 for all of it.
         false_aborts: Share of rollouts with an equal canary that may be aborted, in all.
     """
 
     stretch: int = 1
+    step: int = 0
     false_aborts: float = 0.01
 
 

@@ -50,7 +50,7 @@ def judge(
     for verdict in _WORST_FIRST:
         found = [one for one in measurements if one.verdict is verdict]
         if found:
-            return Judgement(verdict, measurements, _told(found))
+            return Judgement(verdict, measurements, told(found))
     silence = timeline.silent_seconds(canary)
     if not measurements or silence:
         why = (
@@ -89,7 +89,8 @@ def _fault(metric: Metric, pairs: Sequence[Pair]) -> str | None:
     return "; ".join(faults) or None
 
 
-def _told(found: Sequence[Measurement]) -> str:
+def told(found: Sequence[Measurement]) -> str:
+    """Return what decided in a sentence: the first in full, the others by their names."""
     return "; ".join(chain((_named(one) for one in found[:1]), _others(found[1:])))
 
 

@@ -78,6 +78,13 @@ def measure(metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
     return comparison.measured(metric, bound, found, error_rate, _words(subject, found), margin)
 
 
+def is_beyond(one: Measurement) -> bool:
+    """Say whether a canary is slower by more than its margin as measured, chance or not."""
+    if one.canary is None or one.baseline is None or one.bound.margin is None:
+        return False
+    return one.canary > one.baseline * (1 + one.bound.margin)
+
+
 def _nothing_streamed(metric: Metric, rule: Rule, pairs: Sequence[Pair]) -> Measurement:
     """Return what follows where no side has a time: nothing to judge, once both served enough."""
     samples = (

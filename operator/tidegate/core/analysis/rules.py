@@ -33,14 +33,18 @@ UNTESTED = frozenset({Metric.PREFIX_HIT_RATE, Metric.KV_DRIFT})
 """Metrics without chance in their verdict: they take nothing of the error rate."""
 
 _FIRST_STRETCH = 0.9
+_WHOLE = 0.9
 
 
 def error_rate(rules: Rules, look: Look) -> float:
     """Return the chance that an equal canary may fail one metric, at any look of this stretch.
 
     The rate of a rollout is divided evenly over its metrics (Bonferroni). A stretch of evidence
-    that began anew gets a tenth of what the one before had, so the sum over all keeps the rate.
+    that began anew gets a tenth of what the one before had. Of a stretch's rate nine tenths are for
+    all of its evidence, and of what is left the k-th later step's own gets 1 / k(k + 1). So the sum
+    over all keeps the rate, however many stretches and steps there are.
     """
     tested = max(1, sum(metric not in UNTESTED for metric in rules))
     stretch = _FIRST_STRETCH * (1 - _FIRST_STRETCH) ** (max(1, look.stretch) - 1)
-    return look.false_aborts * stretch / tested
+    part = (1 - _WHOLE) / (look.step * (look.step + 1)) if look.step else _WHOLE
+    return look.false_aborts * stretch * part / tested

@@ -7,6 +7,8 @@ from tidegate.core.analysis.evidence import Evidence
 
 SHORTEST_SECONDS = 30
 MOST_INTERVALS = 120
+RECENT_INTERVALS = 60
+"""The last ones stay short however long it takes, so that what begins now is seen now."""
 _EXPECTED_IN_SILENCE = 8.0
 
 
@@ -27,6 +29,20 @@ def interval_seconds(elapsed_seconds: float, shortest_seconds: int = SHORTEST_SE
     while seconds * MOST_INTERVALS < elapsed_seconds:
         seconds *= 2
     return seconds
+
+
+def parts(
+    elapsed_seconds: float, shortest_seconds: int = SHORTEST_SECONDS
+) -> tuple[tuple[float, int], ...]:
+    """Return after how many seconds intervals of which length begin, in the order of time.
+
+    Old intervals get longer as time passes, recent ones do not.
+    """
+    longer = interval_seconds(elapsed_seconds, shortest_seconds)
+    if longer == shortest_seconds:
+        return ((0.0, shortest_seconds),)
+    old = (elapsed_seconds - RECENT_INTERVALS * shortest_seconds) // longer
+    return (0.0, longer), (longer * old, shortest_seconds)
 
 
 def align(canary: Sequence[Evidence], baseline: Sequence[Evidence]) -> list[Pair]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
-from tidegate.core.canary import steps
+from tidegate.core.canary import clocks, steps
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import MOST_FAILED, Failed, Phase, State
+from tidegate.core.canary.steps import Lateness
 
 STABLE_DOWN_SECONDS = 120.0
 """How long no stable pod can serve before a canary that can is taken without further steps: longer
@@ -24,7 +25,7 @@ def advance(state: State | None, seen: Seen) -> State:
     """
     if state is None:
         return _first(seen)
-    state = _follow(state, seen)
+    state = _follow(clocks.not_ahead(state, seen.now), seen)
     state = _obey(state, seen)
     match state.phase:
         case Phase.CANARY:
@@ -153,9 +154,13 @@ def _obey(state: State, seen: Seen) -> State:
 
 
 def _paused(state: State, seen: Seen) -> State:
-    """Stop the clocks of the step while it is paused: what began meanwhile begins at its end."""
-    if seen.policy.is_paused:
-        return state if state.paused_since is not None else replace(state, paused_since=seen.now)
+    """Stop the clocks of the step while it is paused: what began meanwhile begins at its end.
+
+    It is also where there is nothing to try, since no replicas are wanted.
+    """
+    if seen.policy.is_paused or seen.is_empty:
+        since = seen.now if state.paused_since is None else state.paused_since
+        return steps.emptied(replace(state, paused_since=since), seen)
     paused = state.paused_since
     if paused is None:
         return state
@@ -182,19 +187,28 @@ def _try(state: State, seen: Seen) -> State:
     state = steps.with_room(state, seen)
     late = steps.lateness(state, seen)
     if late is not None:
-        if late.is_failure or seen.policy.aborts_when_inconclusive:
-            return take_back(state, seen.now, late.because)
-        if state.doubtful_since is None:
-            state = replace(state, doubtful_since=seen.now, because=late.because)
+        state = _overdue(state, seen, late)
+        if state.phase is not Phase.CANARY:
+            return state
     state, verdict = steps.with_look(state, seen)
     if verdict is Verdict.FAIL:
         return take_back(state, seen.now, state.because)
-    if seen.policy.is_paused or not steps.has_passed(state, seen, verdict):
-        return state
+    if state.paused_since is not None or not steps.has_passed(state, seen, verdict):
+        undecided = steps.indecision(state, seen, verdict)
+        return state if undecided is None else _overdue(state, seen, undecided)
     if state.step + 1 < len(seen.policy.steps):
         return replace(state.at_step(state.step + 1, seen.now), because="")
     done = replace(state, is_judged=True)
     return done.in_phase(Phase.PROMOTING, seen.now, "every step has passed", state.canary)
+
+
+def _overdue(state: State, seen: Seen, late: Lateness) -> State:
+    """Take a canary back that is to blame, or that the spec says so of; else wait, and say why."""
+    if late.is_failure or seen.policy.aborts_when_inconclusive:
+        return take_back(state, seen.now, late.because)
+    if state.doubtful_since is None:
+        return replace(state, doubtful_since=seen.now, because=late.because)
+    return state
 
 
 def _with_baseline(state: State, seen: Seen) -> State:
@@ -214,8 +228,8 @@ def _with_stable(state: State, seen: Seen) -> State:
 
 def _is_needed(state: State, seen: Seen) -> bool:
     """Say whether the canary alone serves, and has for too long to wait for a verdict."""
-    down = state.stable_down_since
-    is_gone = down is not None and seen.now - down >= STABLE_DOWN_SECONDS
+    alone = steps.alone_since(state)
+    is_gone = alone is not None and seen.now - alone >= STABLE_DOWN_SECONDS
     return is_gone and seen.of(state.canary).can_serve
 
 

@@ -62,13 +62,25 @@ def least_seconds(wished_seconds: float, scrape_interval_seconds: float) -> int:
     return round(max(wished_seconds, scrape_interval_seconds * _SCRAPES_IN_AN_INTERVAL))
 
 
-def window(since: float, now: float, shortest_seconds: int) -> Window | None:
-    """Return the intervals between two times; None while not even one is over."""
-    seconds = timeline.interval_seconds(now - since, shortest_seconds)
-    count = int((now - since) // seconds)
+def windows(since: float, now: float, shortest_seconds: int) -> tuple[Window, ...]:
+    """Return the intervals between two times, in order; none while not even one is over.
+
+    Of a rollout that takes hours the old ones are long, in a window of their own.
+    """
+    parts = timeline.parts(now - since, shortest_seconds)
+    ends = [since + begin for begin, _ in parts[1:]] + [now]
+    found = (
+        _window(since + begin, end, seconds)
+        for (begin, seconds), end in zip(parts, ends, strict=True)
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def _window(begin: float, end: float, seconds: int) -> Window | None:
+    count = int((end - begin) // seconds)
     if count < 1:
         return None
-    return Window(since + seconds, since + seconds * count, seconds)
+    return Window(begin + seconds, begin + seconds * count, seconds)
 
 
 def of(

@@ -54,11 +54,17 @@ class RevisionPods:
 
 @dataclass(frozen=True)
 class Look:
-    """What metrics said: requests of the canary so far, and the verdict once it is judged."""
+    """What metrics said: requests of the canary so far, and the verdict once it is judged.
+
+    `asked_since` is when the first interval of this step began in which the canary had a request,
+    `until` when the last interval of all ended.
+    """
 
     requests: float | None
     judgement: Judgement | None = None
     trouble: str = ""
+    asked_since: float | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,11 @@ class Seen:
             sum(pods.ready.get(pool, 0) for pods in self.alike(revision)) >= count
             for pool, count in self.full.items()
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether no pod is wanted that could serve: a pool that requests need has none."""
+        return not RevisionPods(ready=self.full).can_serve
 
     @property
     def full(self) -> dict[str, int]:

@@ -18,8 +18,10 @@ class Lateness:
 
 def with_pods(state: State, seen: Seen) -> State:
     """Note when the pods of both sides were all ready: the step's weight and time begin then."""
-    is_ready = _has_canary(state, seen) and _baseline(state, seen).has(
-        targets.of_baseline(state, seen)
+    is_ready = (
+        not seen.is_empty
+        and _has_canary(state, seen)
+        and _baseline(state, seen).has(targets.of_baseline(state, seen))
     )
     if state.ready_since is None and is_ready:
         return replace(state, ready_since=seen.now)
@@ -37,25 +39,61 @@ def with_room(state: State, seen: Seen) -> State:
     return state if _has_canary(state, seen) else state.at_step(state.step, seen.now)
 
 
+def emptied(state: State, seen: Seen) -> State:
+    """Return a paused step as it is while nothing is wanted that could serve.
+
+    Its pods come anew afterwards, and have the whole deadline for it.
+    """
+    if not seen.is_empty or state.paused_since is None:
+        return state
+    since = max(state.since, state.paused_since)
+    return replace(
+        state, since=since, ready_since=None, doubtful_since=None, stable_down_since=None
+    )
+
+
+def alone_since(state: State) -> float | None:
+    """Return since when stable has served nobody beside a canary that was ready; None: it serves.
+
+    Pods that begin together, as after a scale-up, are not all ready at once.
+    """
+    down, ready = state.stable_down_since, state.ready_since
+    return down if down is None or ready is None else max(down, ready)
+
+
 def lateness(state: State, seen: Seen) -> Lateness | None:
-    """Return why the step took longer than its deadline allows, None while it has not."""
-    if state.paused_since is not None:
+    """Return why pods took longer than the step's deadline allows, None while they have not."""
+    within = _overrun(state, seen)
+    if not within:
         return None
-    step, policy = seen.policy.at(state.step), seen.policy
-    allowed = policy.longest_seconds(step)
-    if seen.now - state.since <= allowed:
-        return None
-    within = f"step {state.step + 1} took longer than {allowed:.0f} s"
     if state.ready_since is None:
         is_own = not seen.is_blocked and not _has_canary(state, seen)
         return Lateness(_missing(within, state, seen), is_failure=is_own)
-    if not _is_there(state, seen):
-        return Lateness(_missing(within, state, seen), is_failure=False)
-    if not step.is_judged:
+    return None if _is_there(state, seen) else Lateness(_missing(within, state, seen), False)
+
+
+def indecision(state: State, seen: Seen, verdict: Verdict | None) -> Lateness | None:
+    """Return why a look after the step's deadline decides nothing; None without such a look.
+
+    Only a look can say that too little is known: nobody may have looked for as long. And what
+    passes now lacks nothing but time.
+    """
+    within = _overrun(state, seen)
+    if not within or verdict is None or verdict is Verdict.PASS:
         return None
     if state.judged_since is None:
-        return Lateness(f"{within}: no request reached revision {state.canary}", is_failure=False)
-    return Lateness(f"{within}, and too little is known for a verdict", is_failure=False)
+        why = f"{within}: no request reached revision {state.canary}"
+    else:
+        why = f"{within}, and too little is known for a verdict: {state.because}"
+    return Lateness(why, is_failure=False)
+
+
+def _overrun(state: State, seen: Seen) -> str:
+    """Return by what the step is over its deadline, empty while it is not."""
+    allowed = seen.policy.longest_seconds(seen.policy.at(state.step))
+    if state.paused_since is not None or seen.now - state.since <= allowed:
+        return ""
+    return f"step {state.step + 1} took longer than {allowed:.0f} s"
 
 
 def _is_there(state: State, seen: Seen) -> bool:
@@ -99,10 +137,16 @@ def warm_at(state: State, seen: Seen) -> float:
     return (state.ready_since or seen.now) + seen.policy.warm_up_seconds
 
 
+def own_since(state: State, seen: Seen) -> float:
+    """Return from when on requests count for this step alone: it had its weight."""
+    begun = state.judged_since if state.judged_since is not None else state.ready_since
+    return seen.now if begun is None else begun
+
+
 def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
     """Note a look, if there was one; return also what it is worth.
 
-    The first requests begin the analysis.
+    The first requests begin the analysis: of the rollout, and of the step with its own weight.
     """
     look = seen.look
     if look is None:
@@ -114,8 +158,8 @@ def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
     is_asked = int(look.requests) > state.requests
     if state.evidence_since is None and is_asked:
         state = replace(state, evidence_since=warm_at(state, seen))
-    if state.judged_since is None and is_asked:
-        state = replace(state, judged_since=seen.now)
+    if state.judged_since is None:
+        state = replace(state, judged_since=look.asked_since)
     verdict = look.judgement.verdict if look.judgement else Verdict.INCONCLUSIVE
     state = replace(state, requests=int(look.requests))
     message = look.judgement.message if look.judgement else "no request yet"
@@ -138,12 +182,15 @@ def _counted(state: State, verdict: Verdict, message: str) -> State:
 def has_passed(state: State, seen: Seen, verdict: Verdict | None) -> bool:
     """Say whether the step is over: its time has passed, and the verdict of just now is Pass.
 
-    Its pods must be there still: a canary that lost them has proved nothing.
+    What was looked at must reach to the end of this time. Its pods must be there still: a canary
+    that lost them has proved nothing.
     """
     step = seen.policy.at(state.step)
     if state.ready_since is None or not _is_there(state, seen):
         return False
     if not step.is_judged:
         return seen.now - state.ready_since >= step.seconds
-    began = state.judged_since
-    return verdict is Verdict.PASS and began is not None and seen.now - began >= step.seconds
+    began, until = state.judged_since, seen.look.until if seen.look else None
+    if verdict is not Verdict.PASS or began is None or until is None:
+        return False
+    return until - began >= step.seconds

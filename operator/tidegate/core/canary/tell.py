@@ -55,6 +55,8 @@ def message(state: State, policy: Policy) -> str:
                 "change the spec, or retry."
             )
     at = f"Revision {canary} is at step {_at(state, policy)}"
+    if state.paused_since is not None and not policy.is_paused:
+        return f"{at}, paused: no replicas are wanted; it goes on with its pods when some are."
     if state.paused_since is not None:
         return f"{at}, paused: set rollout.paused to false to go on."
     if state.doubtful_since is not None:

@@ -12,7 +12,7 @@ from tidegate.shell.settings import Prometheus
 
 
 class PrometheusEvidences:
-    """Asks a range query for each family; one deployment after the other, in a thread."""
+    """Asks range queries for each family; one deployment after the other, in a thread."""
 
     metrics: frozenset[Metric] = questions.METRICS
 
@@ -26,9 +26,16 @@ class PrometheusEvidences:
         least = questions.least_seconds(
             self._settings.evidence_interval, self._settings.scrape_interval
         )
-        window = questions.window(since, now, least)
-        if window is None:
-            return Sides()
+        found = [
+            await self._within(window, ref, canary, baseline)
+            for window in questions.windows(since, now, least)
+        ]
+        return Sides(
+            tuple(one for sides in found for one in sides.canary),
+            tuple(one for sides in found for one in sides.baseline),
+        )
+
+    async def _within(self, window: Window, ref: Ref, canary: str, baseline: str) -> Sides:
         asked = questions.of(ref.namespace, ref.name, (canary, baseline), window.seconds)
         async with self._turn:
             told = await asyncio.to_thread(self._ask, asked, window)

@@ -22,13 +22,22 @@ def unified(ready: int, asked: int | None = None) -> RevisionPods:
     return RevisionPods({"unified": asked}, {"unified": ready}, live=asked)
 
 
-def judged(verdict: Verdict, requests: float = 100.0) -> Look:
-    return Look(requests, Judgement(verdict, (), f"it is {verdict}"))
+def judged(
+    verdict: Verdict,
+    requests: float = 100.0,
+    asked_since: float | None = None,
+    until: float | None = None,
+) -> Look:
+    judgement = Judgement(verdict, (), f"it is {verdict}")
+    return Look(requests, judgement, asked_since=asked_since, until=until)
 
 
 @dataclass
 class Rollout:
-    """`pods` are ready pods by revision; `replicas` is what the spec asks for."""
+    """`pods` are ready pods by revision; `replicas` is what the spec asks for.
+
+    `asked_from` is when requests begin to come to the canary.
+    """
 
     wanted: str = "a"
     replicas: int = 10
@@ -37,6 +46,7 @@ class Rollout:
     wishes: Policy = field(default_factory=policy)
     pods: dict[str, int] = field(default_factory=lambda: {"a": 10})
     requests: float = 0.0
+    asked_from: float = 0.0
     trouble: str = ""
     is_blocked: bool = False
     state: State | None = None
@@ -54,14 +64,19 @@ class Rollout:
         )
 
     def turn(self, verdict: Verdict | None = None) -> State:
-        """Take a turn; with a verdict, whoever looks now gets it."""
+        """Take a turn; whoever looks now gets the verdict, or without one nothing at all."""
         state = record.rounded(advance(self.state, self.seen()), self.wishes)
-        if verdict is not None and steps.wants_look(state, self.seen()):
-            self.requests += 100
-            look = judged(verdict, self.requests)
+        if steps.wants_look(state, self.seen()):
+            look = self.look(state, verdict) if verdict is not None else Look(None)
             state = record.rounded(advance(state, self.seen(look)), self.wishes)
         self.state = state
         return state
+
+    def look(self, state: State, verdict: Verdict) -> Look:
+        """Return a look at requests that come all the time."""
+        self.requests += 100
+        asked = max(steps.warm_at(state, self.seen()), state.ready_since or 0.0, self.asked_from)
+        return judged(verdict, self.requests, asked, until=self.now)
 
     def follow(self) -> None:
         """Let the cluster do at once what the targets say."""

@@ -80,8 +80,20 @@ def test_another_shape_is_refused(result):
 
 
 def test_intervals_begin_with_the_evidence_and_only_whole_ones_count():
-    assert questions.window(100.0, 120.0, 30) is None
-    assert questions.window(100.0, 195.0, 30) == Window(130.0, 190.0, 30)
+    assert questions.windows(100.0, 120.0, 30) == ()
+    assert questions.windows(100.0, 195.0, 30) == (Window(130.0, 190.0, 30),)
+
+
+@pytest.mark.parametrize("hours", [1, 1.5, 4, 16, 100])
+def test_however_long_a_rollout_takes_what_happens_now_is_seen_within_a_minute(hours):
+    begun, now = 1_000.0, 1_000.0 + hours * 3600 + 17
+    found = questions.windows(begun, now, 30)
+    assert now - found[-1].last_end < 30 == found[-1].seconds
+    ends = [end for one in found for end in (one.first_end - one.seconds, one.last_end)]
+    assert ends[0] == begun
+    assert ends[1:-1:2] == ends[2::2], "they follow one another without a gap"
+    count = sum((one.last_end - one.first_end) / one.seconds + 1 for one in found)
+    assert count <= 400, "a judgement costs milliseconds after days as well"
 
 
 def test_intervals_are_as_long_as_wished_but_hold_enough_scrapes():
