@@ -49,7 +49,7 @@ def _first(seen: Seen) -> State:
     }
     if not older:
         return State(Phase.SETTLED, seen.wanted, seen.now)
-    best = max(older, key=lambda name: (older[name].can_serve, older[name].answering, name))
+    best = max(older, key=lambda name: (older[name].can_serve, seen.strength(name), name))
     before = State(Phase.SETTLED, best, seen.now)
     if seen.of(seen.wanted).live:
         return before.in_phase(Phase.PROMOTING, seen.now, "it was under way", seen.wanted)
@@ -86,10 +86,12 @@ def _grounded(state: State, seen: Seen) -> State:
     In the middle of a promotion that is the one that has more pods that serve: the former one may
     be down to its last.
     """
-    promoted = seen.of(state.canary)
-    if state.phase is not Phase.PROMOTING or state.canary is None or not promoted.can_serve:
+    if state.phase is not Phase.PROMOTING or state.canary is None:
         return state
-    is_stronger = promoted.answering >= seen.answering(state.stable)
+    promoted = seen.strength(state.canary)
+    if not promoted:
+        return state
+    is_stronger = promoted >= seen.strength_alike(state.stable)
     return replace(state, stable=state.canary) if state.is_judged or is_stronger else state
 
 
