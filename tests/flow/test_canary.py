@@ -226,6 +226,30 @@ async def test_going_back_to_stable_in_the_middle_is_instant_and_deletes_no_serv
     assert {pod["metadata"]["name"] for pod in world.pods()} == before
 
 
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("to", ["the old one", "a fix"])
+async def test_a_bad_canary_that_the_spec_leaves_gets_no_more_requests_than_it_had(to, replicas):
+    """No GPU is free, so it has a pod of two and a twentieth of the requests."""
+    spec = {**CANARY, "steps": [{"weight": 5, "analysis": "5m"}]}
+    world = await deployed(gpus=replicas, replicas=replicas, rollout=spec)
+    await changed(world, replicas=replicas, rollout=spec)
+    for _ in range(60):
+        await go_on(world, 1)
+        if rollout(world)["summary"] == "1/1 5%":
+            break
+    bad = rollout(world)["canary"]
+    assert weights(world)[bad] == 50
+    if to == "a fix":
+        await changed(world, "fix", replicas=replicas, rollout=spec)
+    else:
+        world.apply(pools={"unified": {"replicas": replicas}}, rollout=spec)
+    for _ in range(10):
+        await world.reconcile()
+        assert weights(world).get(bad, 0) <= 50
+        world.step()
+        world.clock.pass_by(2)
+
+
 async def test_a_new_revision_in_mid_analysis_restarts_against_the_same_stable():
     world = await deployed()
     old = rollout(world)["stable"]

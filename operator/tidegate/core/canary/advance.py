@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
-from tidegate.core.canary import steps
+from tidegate.core.canary import leaving, shares, steps
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import MOST_FAILED, Failed, Phase, State
 
@@ -24,6 +24,11 @@ def advance(state: State | None, seen: Seen) -> State:
     """
     if state is None:
         return _first(seen)
+    live = (name for name, pods in seen.pods.items() if pods.live)
+    return leaving.noted(state, _next(state, seen), live, shares.of(state, seen))
+
+
+def _next(state: State, seen: Seen) -> State:
     state = _follow(state, seen)
     state = _obey(state, seen)
     match state.phase:
@@ -103,7 +108,7 @@ def _begin(state: State, seen: Seen) -> State:
         return fresh.in_phase(Phase.PROMOTING, now, f"rolled out as {seen.policy.strategy}", wanted)
     failed = state.failure_of(wanted)
     if failed is not None:
-        return fresh.in_phase(Phase.ABORTED, now, f"it was tried before: {failed.because}", wanted)
+        return fresh.in_phase(Phase.ABORTING, now, f"it was tried before: {failed.because}", wanted)
     because = _why_not_compared(state, seen)
     if because:
         return fresh.in_phase(Phase.PROMOTING, now, because, wanted)

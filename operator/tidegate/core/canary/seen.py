@@ -116,16 +116,12 @@ class Seen:
         own = (name for name in self.pods if names.original_revision(name) == revision)
         return sum(map(self.strength, own), Fraction(0))
 
-    def has(self, revision: str, counts: Mapping[str, int]) -> bool:
-        """Say whether so many pods equal to a revision's are ready in each pool."""
-        return all(
-            sum(pods.ready.get(pool, 0) for pods in self.alike(revision)) >= count
-            for pool, count in counts.items()
-        )
-
     def has_all(self, revision: str) -> bool:
         """Say whether all replicas are ready in pods equal to a revision's."""
-        return self.has(revision, self.full)
+        return all(
+            sum(pods.ready.get(pool, 0) for pods in self.alike(revision)) >= count
+            for pool, count in self.full.items()
+        )
 
     @property
     def full(self) -> dict[str, int]:

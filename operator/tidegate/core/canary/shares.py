@@ -5,26 +5,28 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from tidegate.core import names
+from tidegate.core.canary import leaving
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
+from tidegate.core.canary.targets import WHOLE
 
-WHOLE = 1000
 _ENOUGH = 0.8
-"""A stable revision with this share of its replicas ready takes all requests at once: what is too
-much for it waits at the gate or is turned away, for as long as the last pods take to start."""
+"""A stable revision that bears this share of the requests takes all at once: what is too much for
+it waits at the gate or is turned away, for as long as the last pods take to start."""
 
 
 def of(state: State, seen: Seen) -> dict[str, int]:
     """Return the shares of the revisions that can serve; they add up to 1000, or there are none."""
-    serving = {name: strength for name in seen.pods if (strength := seen.strength(name))}
-    if not serving:
+    able = {name: strength for name in seen.pods if (strength := seen.strength(name))}
+    if not able:
         return {}
+    serving = {name: of for name, of in able.items() if leaving.most(state, name)} or able
+    idle = dict.fromkeys(able, 0)
     if state.phase is Phase.CANARY and state.canary:
-        return _beside(state, seen, serving)
+        return idle | _beside(state, seen, serving)
     if state.phase is Phase.PROMOTING:
-        good = {name: count for name, count in serving.items() if not _has_failed(state, name)}
-        return divide(WHOLE, good or serving)
-    return _back(state, seen, serving)
+        return idle | _divided(WHOLE, state, serving)
+    return idle | _back(state, seen, serving)
 
 
 def _weight(state: State, seen: Seen) -> int:
@@ -35,10 +37,6 @@ def _weight(state: State, seen: Seen) -> int:
     """
     weight = seen.policy.weight(state.step, is_ready=state.ready_since is not None)
     return min(weight, math.ceil(WHOLE * seen.strength(state.canary or "")))
-
-
-def _has_failed(state: State, revision: str) -> bool:
-    return state.failure_of(names.original_revision(revision)) is not None
 
 
 def _beside(state: State, seen: Seen, serving: Mapping[str, Fraction]) -> dict[str, int]:
@@ -55,7 +53,7 @@ def _beside(state: State, seen: Seen, serving: Mapping[str, Fraction]) -> dict[s
     equal = _equal(state, serving, weight)
     rest = WHOLE - weight - sum(equal.values())
     if not _is_strong(state, seen, serving, rest):
-        return {**divide(WHOLE - weight, others), **own}
+        return {**_divided(WHOLE - weight, state, others), **own}
     return {**dict.fromkeys(others, 0), state.stable: rest, **equal, **own}
 
 
@@ -90,36 +88,42 @@ def _is_strong(state: State, seen: Seen, serving: Mapping[str, Fraction], rest: 
 def _back(state: State, seen: Seen, serving: Mapping[str, Fraction]) -> dict[str, int]:
     """Give all to the stable revision; while it is too weak for that, the others help it.
 
-    Not once it is aborted, nor for longer than a step's deadline, nor more than it had: what was
-    taken back at a tenth of the requests is not given half of them. Pods of its baselines are as
-    good as its own for as long as they are there.
+    Not once it is aborted, nor for longer than a step's deadline. Pods of its baselines are as good
+    as its own for as long as they are there.
     """
     alike = {
         name: strength
         for name, strength in serving.items()
         if names.original_revision(name) == state.stable
     }
-    others = {name: strength for name, strength in serving.items() if name not in alike}
     if not alike:
-        return divide(WHOLE, others)
+        return divide(WHOLE, serving)
     waited = seen.now - state.since > seen.policy.deadline_seconds
     is_over = waited or state.phase is Phase.ABORTED
-    borne = max(1, int(WHOLE * sum(alike.values())), _borne_at_step(state, seen))
-    if not others or is_over or borne >= _ENOUGH * WHOLE:
-        return {**dict.fromkeys(others, 0), **divide(WHOLE, alike)}
-    return {**divide(WHOLE - borne, others), **divide(borne, alike)}
+    helping = _helping(WHOLE, state, serving)
+    own = max(int(WHOLE * sum(alike.values())), WHOLE - sum(helping.values()))
+    if is_over or own >= _ENOUGH * WHOLE:
+        return divide(WHOLE, alike)
+    return {**divide(WHOLE - own, helping), **divide(own, alike)}
 
 
-def _borne_at_step(state: State, seen: Seen) -> int:
-    """Return what stable bore beside the canary, if it still has the pods that the step left it."""
-    if state.phase is not Phase.ABORTING:
-        return 0
-    weight = seen.policy.weight(state.step, is_ready=True)
-    left = {
-        pool: max(1, replicas - math.ceil(replicas * weight / WHOLE))
-        for pool, replicas in seen.full.items()
+def _divided(whole: int, state: State, serving: Mapping[str, Fraction]) -> dict[str, int]:
+    """Divide in proportion to what each bears; what leaves gets no more than it had."""
+    helping = _helping(whole, state, serving)
+    staying = {name: of for name, of in serving.items() if name not in helping}
+    if not staying:
+        return divide(whole, serving)
+    return {**helping, **divide(whole - sum(helping.values()), staying)}
+
+
+def _helping(whole: int, state: State, serving: Mapping[str, Fraction]) -> dict[str, int]:
+    """Return the most that each revision on its way out may get of a whole."""
+    even = divide(whole, serving)
+    return {
+        name: min(even[name], leaving.most(state, name))
+        for name in serving
+        if leaving.is_leaving(state, name)
     }
-    return WHOLE - weight if seen.has(state.stable, left) else 0
 
 
 def divide(whole: int, counts: Mapping[str, int | Fraction]) -> dict[str, int]:

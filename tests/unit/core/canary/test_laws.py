@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
-from tidegate.core.canary import targets
+from tidegate.core.canary import leaving, targets
 from tidegate.core.canary.policy import Command
 from tidegate.core.canary.state import Phase
 
@@ -73,6 +73,9 @@ def check(rollout: Rollout) -> None:
     serving = {name for name, count in rollout.pods.items() if count}
     assert sum(shares.values()) == (1000 if serving else 0), shares
     assert {name for name, share in shares.items() if share} <= serving
+    staying = {name for name in serving if not leaving.is_leaving(state, name)}
+    for one in state.leaving if staying else ():
+        assert shares.get(one.revision, 0) <= one.share, "what leaves gets no more than it had"
     assert state.winner not in {entry.revision for entry in state.failed}
     assert max(state.since, state.ready_since or 0.0) <= rollout.now, "no clock runs ahead"
     wanted = {name: pods["unified"] for name, pods in targets.of(state, rollout.seen()).items()}

@@ -6,14 +6,21 @@ from tidegate.core.canary import shares
 from tidegate.core.canary.advance import advance
 from tidegate.core.canary.policy import Step
 from tidegate.core.canary.seen import PoolSize, RevisionPods, Seen
-from tidegate.core.canary.state import Failed, Phase, State
+from tidegate.core.canary.state import Failed, Leaving, Phase, State
 
 from .rollouts import policy
 
 HALF = policy(steps=(Step(500, 60.0, is_judged=True),))
 POOLS = {"prefill": PoolSize(8), "decode": PoolSize(8)}
 CANARY = State(Phase.CANARY, "a", 900.0, canary="b", ready_since=950.0)
-ABORTING = State(Phase.ABORTING, "a", 990.0, canary="b", failed=(Failed("b", 990.0, "slow"),))
+ABORTING = State(
+    Phase.ABORTING,
+    "a",
+    990.0,
+    canary="b",
+    failed=(Failed("b", 990.0, "slow"),),
+    leaving=(Leaving("b", 500),),
+)
 
 
 def pair(prefill: int, decode: int) -> RevisionPods:
@@ -53,8 +60,8 @@ def test_a_stable_pair_that_lacks_one_half_is_helped_by_the_pods_that_a_canary_r
     ("stable", "share"),
     [
         (pair(8, 8), 0),
-        (pair(1, 8), 875),  # a prefill pod would have the load of eight
-        (pair(8, 1), 875),
+        (pair(1, 8), 500),  # a prefill pod would have the load of eight
+        (pair(8, 1), 500),
         (pair(4, 8), 500),  # what the step left it
         (pair(7, 8), 0),
     ],
