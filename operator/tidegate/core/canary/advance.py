@@ -142,11 +142,17 @@ def _why_not_compared(state: State, seen: Seen) -> str:
 
 
 def _obey(state: State, seen: Seen) -> State:
-    """Carry out a command, once, if it is of the revision that is rolled out."""
+    """Carry out a command, once, if it is of the revision that is rolled out.
+
+    One of another revision has come too late. It is spent, too: else it would be obeyed months
+    later, when that revision is rolled out again.
+    """
     command = seen.policy.command
-    if command is None or command.token == state.token or command.revision != state.canary:
+    if command is None or command.token == state.token:
         return state
     said = replace(state, token=command.token)
+    if command.revision != state.canary:
+        return said
     if command.action == "Promote" and state.phase is not Phase.PROMOTING:
         return said.in_phase(Phase.PROMOTING, seen.now, "promoted by command", state.canary)
     can_go_back = bool(seen.of(state.stable).pools)

@@ -162,6 +162,36 @@ def test_a_command_of_another_revision_or_said_before_does_nothing(action):
     assert rollout.go_on(5).phase is Phase.CANARY
 
 
+@pytest.mark.parametrize(
+    ("action", "meanwhile"),
+    [("Abort", "it was promoted"), ("Promote", "another one is tried"), ("Promote", "it is back")],
+)
+def test_a_command_that_came_too_late_does_nothing_when_its_revision_comes_again(action, meanwhile):
+    rollout = begun()
+    match meanwhile:
+        case "it was promoted":
+            rollout.go_on(900, Verdict.PASS)
+        case "another one is tried":
+            rollout.wanted = "c"
+        case "it is back":
+            rollout.wanted = "a"
+    rollout.turn()
+    rollout.wishes = commanded(action)
+    rollout.turn()
+    rollout.wanted = "c"
+    rollout.go_on(900, Verdict.PASS)
+    assert (rollout.state.phase, rollout.state.stable) == (Phase.SETTLED, "c")
+    rollout.wanted = "b"
+    assert rollout.go_on(5).phase is Phase.CANARY
+
+
+def test_a_command_that_comes_with_the_spec_that_it_is_of_is_carried_out():
+    rollout = Rollout()
+    rollout.turn()
+    rollout.wanted, rollout.wishes = "b", commanded("Promote")
+    assert rollout.turn().phase is Phase.PROMOTING
+
+
 def test_promote_takes_it_without_further_steps():
     rollout = begun()
     rollout.wishes = commanded("Promote")
