@@ -297,6 +297,48 @@ async def test_a_fix_is_rolled_out_at_once_when_stable_is_down():
     assert not world.evidences.asked
 
 
+@pytest.mark.parametrize(("gpus", "replicas"), [(1, 1), (2, 2), (8, 2)])
+async def test_a_fix_that_comes_at_once_replaces_a_first_revision_that_never_served(gpus, replicas):
+    world = World(evidences=Evidences())
+    world.node("a1", A100, gpus)
+    world.fates[image("broken")["image"]] = Fate(log="Segmentation fault")
+    await changed(world, "broken", replicas=replicas)
+    await go_on(world, 4)
+    await changed(world, "fixed", replicas=replicas)
+    await go_on(world, 40)
+    assert len(world.ready("unified")) == replicas
+    assert rollout(world)["phase"] == "Settled"
+
+
+async def test_stable_that_is_away_for_a_moment_as_the_spec_changes_is_what_it_is_compared_with():
+    world = await deployed()
+    stable = rollout(world)["stable"]
+    for pod in world.pods():
+        world.api.remove(("Pod", "default", pod["metadata"]["name"]))
+    await changed(world)
+    await go_on(world, 30)
+    assert (rollout(world)["phase"], rollout(world)["stable"]) == ("Canary", stable)
+    assert weights(world)[stable] == 900
+
+
+async def test_a_canary_whose_status_is_lost_is_judged_anew():
+    world = await deployed(gpus=8, replicas=4)
+    stable = rollout(world)["stable"]
+    await changed(world, replicas=4)
+    await go_on(world, 20)
+    canary, document = (
+        rollout(world)["canary"],
+        world.api.objects["LLMDeployment", "default", "chat"],
+    )
+    status = {key: value for key, value in document["status"].items() if key != "rollout"}
+    world.api.put({**document, "status": status})
+    world.restart()
+    await go_on(world, 1)
+    assert weights(world) == {canary: 100, stable: 900}
+    world.evidences.bad = 300.0
+    await until(world, "Aborted")
+
+
 async def test_a_change_of_replicas_does_not_restart_the_analysis():
     world = await deployed()
     await changed(world)

@@ -28,7 +28,10 @@ def judged(verdict: Verdict, requests: float = 100.0) -> Look:
 
 @dataclass
 class Rollout:
-    """`pods` are ready pods by revision; `replicas` is what the spec asks for."""
+    """`pods` are ready pods by revision; `replicas` is what the spec asks for.
+
+    Those of the revisions in `down` are there, but not ready.
+    """
 
     wanted: str = "a"
     replicas: int = 10
@@ -36,6 +39,7 @@ class Rollout:
     now: float = 1_000_000.0
     wishes: Policy = field(default_factory=policy)
     pods: dict[str, int] = field(default_factory=lambda: {"a": 10})
+    down: set[str] = field(default_factory=set)
     requests: float = 0.0
     trouble: str = ""
     is_blocked: bool = False
@@ -47,7 +51,10 @@ class Rollout:
             wanted=self.wanted,
             policy=self.wishes,
             pools={"unified": PoolSize(self.replicas, self.extra)},
-            pods={name: unified(count) for name, count in self.pods.items()},
+            pods={
+                name: unified(0 if name in self.down else count, count)
+                for name, count in self.pods.items()
+            },
             trouble=self.trouble,
             is_blocked=self.is_blocked,
             look=look,

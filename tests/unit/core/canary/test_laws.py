@@ -19,6 +19,7 @@ EVENTS = st.lists(
         st.tuples(st.just("wait"), st.sampled_from([1, 20, 90, 700])),
         st.tuples(st.just("verdict"), st.sampled_from([None, *Verdict])),
         st.tuples(st.just("lose"), st.sampled_from("abcd")),
+        st.tuples(st.just("blink"), st.sampled_from("abcd")),
         st.tuples(st.just("lose baseline"), st.integers(0, 2)),
         st.tuples(st.just("scale"), st.integers(1, 12)),
         st.tuples(st.just("room"), st.integers(0, 3)),
@@ -45,6 +46,8 @@ def played(events) -> Rollout:
                 verdict = value
             case "lose":
                 rollout.pods[value] = 0
+            case "blink":
+                rollout.down ^= {value}
             case "lose baseline" if rollout.state.baseline in rollout.pods:
                 rollout.pods[rollout.state.baseline] = value
             case "scale":
@@ -70,7 +73,7 @@ def played(events) -> Rollout:
 
 def check(rollout: Rollout) -> None:
     shares, state = rollout.shares(), rollout.state
-    serving = {name for name, count in rollout.pods.items() if count}
+    serving = {name for name, count in rollout.pods.items() if count} - rollout.down
     assert sum(shares.values()) == (1000 if serving else 0), shares
     assert {name for name, share in shares.items() if share} <= serving
     staying = {name for name in serving if not leaving.is_leaving(state, name)}
@@ -105,6 +108,7 @@ def check_baseline(rollout: Rollout, wanted: dict[str, int], shares: dict[str, i
     assert fresh <= canary
     ready = rollout.pods.get(state.canary), rollout.pods.get(state.baseline)
     is_even = ready == (canary, fresh) and canary == fresh and state.ready_since is not None
+    is_even = is_even and rollout.down.isdisjoint({state.canary, state.stable})
     if is_even and rollout.pods.get(state.stable, 0) >= wanted[state.stable]:
         assert shares[state.baseline] == min(shares[state.canary], 1000 - shares[state.canary])
 
@@ -127,7 +131,7 @@ def test_a_turn_without_news_changes_nothing(events):
 @given(EVENTS)
 def test_left_alone_every_rollout_ends_or_says_whom_it_waits_for(events):
     rollout = played(events)
-    rollout.wishes = policy(has_baseline=rollout.wishes.has_baseline)
+    rollout.wishes, rollout.down = policy(has_baseline=rollout.wishes.has_baseline), set()
     state = rollout.go_on(3600, every=60.0)
     is_over = state.phase in (Phase.SETTLED, Phase.ABORTED)
     waits = state.phase is Phase.CANARY and state.doubtful_since is not None and state.because
@@ -138,6 +142,6 @@ def test_left_alone_every_rollout_ends_or_says_whom_it_waits_for(events):
 @given(EVENTS, st.sampled_from([Verdict.PASS, Verdict.FAIL]))
 def test_with_a_verdict_every_rollout_ends(events, verdict):
     rollout = played(events)
-    rollout.wishes = policy(has_baseline=rollout.wishes.has_baseline)
+    rollout.wishes, rollout.down = policy(has_baseline=rollout.wishes.has_baseline), set()
     state = rollout.go_on(3600, verdict, every=30.0)
     assert state.phase in (Phase.SETTLED, Phase.ABORTED), state
