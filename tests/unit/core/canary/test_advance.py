@@ -264,6 +264,17 @@ def test_a_revision_that_failed_once_gets_requests_when_it_is_rolled_out_without
     assert rollout.shares() == {"b": 900, "c": 100}
 
 
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_a_revision_that_was_taken_back_is_not_rolled_out_by_another_strategy_alone(strategy):
+    """It may be for the next one, and a gate that is switched off makes it RollingUpdate, too."""
+    rollout = begun()
+    rollout.go_on(40, Verdict.FAIL)
+    rollout.wishes = policy(strategy=strategy)
+    assert rollout.go_on(60).phase is Phase.ABORTED
+    rollout.wishes = policy(strategy=strategy, command=Command("Retry", "b", "1"))
+    assert rollout.turn().phase is Phase.PROMOTING
+
+
 def test_a_stable_revision_that_a_former_version_noted_as_failed_keeps_its_requests():
     rollout = Rollout(wanted="b", pods={"b": 10})
     rollout.state = State(Phase.SETTLED, "b", rollout.now, failed=(Failed("b", 1.0, "once"),))
