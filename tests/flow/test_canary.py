@@ -226,6 +226,30 @@ async def test_going_back_to_stable_in_the_middle_is_instant_and_deletes_no_serv
     assert {pod["metadata"]["name"] for pod in world.pods()} == before
 
 
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("to", ["the old one", "a fix"])
+async def test_a_bad_canary_that_the_spec_leaves_gets_no_more_requests_than_it_had(to, replicas):
+    """No GPU is free, so it has a pod of two and a twentieth of the requests."""
+    spec = {**CANARY, "steps": [{"weight": 5, "analysis": "5m"}]}
+    world = await deployed(gpus=replicas, replicas=replicas, rollout=spec)
+    await changed(world, replicas=replicas, rollout=spec)
+    for _ in range(60):
+        await go_on(world, 1)
+        if rollout(world)["summary"] == "1/1 5%":
+            break
+    bad = rollout(world)["canary"]
+    assert weights(world)[bad] == 50
+    if to == "a fix":
+        await changed(world, "fix", replicas=replicas, rollout=spec)
+    else:
+        world.apply(pools={"unified": {"replicas": replicas}}, rollout=spec)
+    for _ in range(10):
+        await world.reconcile()
+        assert weights(world).get(bad, 0) <= 50
+        world.step()
+        world.clock.pass_by(2)
+
+
 async def test_a_new_revision_in_mid_analysis_restarts_against_the_same_stable():
     world = await deployed()
     old = rollout(world)["stable"]
@@ -271,6 +295,48 @@ async def test_a_fix_is_rolled_out_at_once_when_stable_is_down():
     assert len(world.ready("unified")) == 2
     assert rollout(world)["phase"] == "Settled"
     assert not world.evidences.asked
+
+
+@pytest.mark.parametrize(("gpus", "replicas"), [(1, 1), (2, 2), (8, 2)])
+async def test_a_fix_that_comes_at_once_replaces_a_first_revision_that_never_served(gpus, replicas):
+    world = World(evidences=Evidences())
+    world.node("a1", A100, gpus)
+    world.fates[image("broken")["image"]] = Fate(log="Segmentation fault")
+    await changed(world, "broken", replicas=replicas)
+    await go_on(world, 4)
+    await changed(world, "fixed", replicas=replicas)
+    await go_on(world, 40)
+    assert len(world.ready("unified")) == replicas
+    assert rollout(world)["phase"] == "Settled"
+
+
+async def test_stable_that_is_away_for_a_moment_as_the_spec_changes_is_what_it_is_compared_with():
+    world = await deployed()
+    stable = rollout(world)["stable"]
+    for pod in world.pods():
+        world.api.remove(("Pod", "default", pod["metadata"]["name"]))
+    await changed(world)
+    await go_on(world, 30)
+    assert (rollout(world)["phase"], rollout(world)["stable"]) == ("Canary", stable)
+    assert weights(world)[stable] == 900
+
+
+async def test_a_canary_whose_status_is_lost_is_judged_anew():
+    world = await deployed(gpus=8, replicas=4)
+    stable = rollout(world)["stable"]
+    await changed(world, replicas=4)
+    await go_on(world, 20)
+    canary, document = (
+        rollout(world)["canary"],
+        world.api.objects["LLMDeployment", "default", "chat"],
+    )
+    status = {key: value for key, value in document["status"].items() if key != "rollout"}
+    world.api.put({**document, "status": status})
+    world.restart()
+    await go_on(world, 1)
+    assert weights(world) == {canary: 100, stable: 900}
+    world.evidences.bad = 300.0
+    await until(world, "Aborted")
 
 
 async def test_a_change_of_replicas_does_not_restart_the_analysis():

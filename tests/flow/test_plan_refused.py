@@ -227,6 +227,45 @@ async def test_a_bad_new_spec_leaves_the_canary_before_it_to_its_judge():
     assert weights(world)[stable] == 1000
 
 
+async def test_a_revert_takes_a_canary_back_though_the_plan_is_refused():
+    world = await halfway()
+    stable, canary = rollout(world)["stable"], rollout(world)["canary"]
+    put_back = lose_labels(world)
+    await go_on(world, 60)
+    assert world.condition("Ready")["reason"] == "GPUUnknown"
+    world.apply(pools={"unified": {"replicas": 2}}, rollout=CANARY)
+    await go_on(world, 2)
+    assert weights(world) == {canary: 0, stable: 1000}
+    assert rollout(world)["stable"] == stable
+    await go_on(world, 10)
+    put_back()
+    await go_on(world, 20)
+    assert (rollout(world)["phase"], rollout(world)["stable"]) == ("Settled", stable)
+    assert {labels_of(pod)[LABEL_REVISION] for pod in world.pods()} == {stable}
+
+
+async def test_a_command_that_comes_with_a_spec_that_cannot_be_planned_yet_is_not_spent():
+    world = await halfway()
+    first = rollout(world)["canary"]
+    put_back = lose_labels(world)
+    await go_on(world, 60)
+    command = {"action": "Promote", "revision": await revision_of_third(), "token": "x"}
+    await changed(world, "third", rollout={**CANARY, "command": command})
+    await go_on(world, 3)
+    assert rollout(world)["canary"] == first
+    put_back()
+    await go_on(world, 20)
+    assert (rollout(world)["phase"], rollout(world)["stable"]) == ("Settled", command["revision"])
+
+
+async def revision_of_third() -> str:
+    """Return the revision that a spec leads to: revisions are the same in every cluster."""
+    world = await deployed()
+    await changed(world, "third")
+    await go_on(world, 1)
+    return rollout(world)["canary"]
+
+
 async def test_an_abort_by_command_is_heard_though_the_plan_is_refused():
     world = await halfway()
     stable, canary = rollout(world)["stable"], rollout(world)["canary"]

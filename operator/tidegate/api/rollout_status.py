@@ -24,6 +24,15 @@ class FailedRevision(Wire):
     """Why."""
 
 
+class LeavingRevision(Wire):
+    """A revision whose pods are on their way out; until then it gets no more than it had."""
+
+    revision: Revision
+    """The revision."""
+    share: Annotated[int, Field(ge=0, le=1000)]
+    """The share of the requests that it had, in thousandths."""
+
+
 class VerdictCounts(Wire):
     """Verdicts of the looks of this step."""
 
@@ -78,5 +87,7 @@ class RolloutStatus(Wire):
     """What led to this phase."""
     failed: Annotated[list[FailedRevision], Field(max_length=8)] = []
     """Revisions that were taken back, the newest last."""
+    leaving: Annotated[list[LeavingRevision], Field(max_length=8)] = []
+    """Revisions that have pods still, and no part in the rollout."""
     token: Annotated[str, Field(max_length=64)] = ""
-    """Token of the last command that was carried out."""
+    """Token of the last command that was seen."""

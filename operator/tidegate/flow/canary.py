@@ -53,7 +53,8 @@ class Turn:
     @property
     def shares(self) -> Mapping[str, int]:
         """The share of the requests of each revision; empty where ready pods decide."""
-        if self.state.phase is Phase.PROMOTING and not self.state.failed:
+        is_plain = not self.state.failed and not self.state.leaving
+        if self.state.phase is Phase.PROMOTING and is_plain:
             return {}
         return shares.of(self.state, self.seen)
 

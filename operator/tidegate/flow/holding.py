@@ -6,11 +6,12 @@ a canary that nobody judges goes on failing requests: neither needs a plan.
 
 from tidegate.api.gate_config import GateConfig
 from tidegate.api.llmdeployment import LLMDeploymentSpec
-from tidegate.core import differs, gate_renewal, nodes
+from tidegate.core import differs, gate_renewal, model_config, nodes, revision
 from tidegate.core.canary import limits
+from tidegate.core.canary.state import Phase, State
 from tidegate.core.render import gate, render
-from tidegate.errors import Refused
-from tidegate.flow import canary, changes, overload_telling, slices
+from tidegate.errors import Refused, Wait
+from tidegate.flow import canary, changes, overload_telling, references, slices
 from tidegate.flow.changes import Changes
 from tidegate.flow.gather import Snapshot
 from tidegate.flow.memory import Memory
@@ -27,7 +28,8 @@ async def take_turn(
 ) -> canary.Turn | None:
     """Go on with the rollout that is stored; None where there is none, or none that can be read.
 
-    Which revision the spec wants is not known. The one that is tried goes on being tried.
+    Only one of its revisions is followed: a spec that is stable again takes a canary back. A third
+    one cannot be rolled out now, so the one that is tried goes on being tried.
 
     Raises:
         WriteFailed: As `canary.take_turn`.
@@ -43,8 +45,8 @@ async def take_turn(
     free = nodes.free_gpus(snapshot.nodes_now, snapshot.gpu_pods, None, None)
     return await canary.take_turn(
         snapshot,
-        spec,
-        state.canary or state.stable,
+        _heard(spec, state),
+        await _wanted(snapshot, spec, state, cluster, clock, memory),
         found,
         limits.of(spec, replicas, found),
         free,
@@ -53,6 +55,42 @@ async def take_turn(
         clock,
         memory,
     )
+
+
+async def _wanted(
+    snapshot: Snapshot,
+    spec: LLMDeploymentSpec,
+    state: State,
+    cluster: Cluster,
+    clock: Clock,
+    memory: Memory,
+) -> str:
+    """Return the revision to go on towards.
+
+    A promotion is not turned round: no pod of stable could come back now.
+    """
+    current = state.canary or state.stable
+    if state.phase is not Phase.CANARY:
+        return current
+    named = (spec.model.config_ref, spec.model.weights.index_ref)
+    try:
+        texts = await references.texts(snapshot.ref, named, cluster, clock, memory)
+        asked = revision.of(spec, model_config.of(spec.model, *texts))
+    except (ReadFailed, Refused, Wait):
+        return current
+    return state.stable if asked == state.stable else current
+
+
+def _heard(spec: LLMDeploymentSpec, state: State) -> LLMDeploymentSpec:
+    """Return the spec without a command of another revision than the one that is tried.
+
+    It may have come with the spec that cannot be planned now, and is for then.
+    """
+    command = spec.rollout.command
+    if command is None or command.revision == state.canary:
+        return spec
+    rollout = spec.rollout.model_copy(update={"command": None})
+    return spec.model_copy(update={"rollout": rollout})
 
 
 async def tell_gates(

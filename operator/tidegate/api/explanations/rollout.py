@@ -55,6 +55,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "weights stay as they are, and `status.rollout` is kept as it stands.",
         "Run the version that wrote it, or remove `status.rollout` (`kubectl edit llmd NAME "
         "--subresource=status`): the rollout then begins anew from the pods that are there. If the "
-        "spec asks for the revision that failed, change the spec first: it has pods, and is taken.",
+        "spec asks for the revision that failed, change the spec first: what failed is forgotten, "
+        "and it is tried again.",
     ),
 }

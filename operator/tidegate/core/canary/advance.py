@@ -6,16 +6,11 @@ state that was reached stays until something changes. Deadlines are looked at be
 
 from dataclasses import replace
 
-from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
-from tidegate.core.canary import clocks, steps
+from tidegate.core.canary import begin, clocks, leaving, shares, steps
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import MOST_FAILED, Failed, Phase, State
 from tidegate.core.canary.steps import Lateness
-
-STABLE_DOWN_SECONDS = 120.0
-"""How long no stable pod can serve before a canary that can is taken without further steps: longer
-than a restart of a container, shorter than anybody would wait for the fix that it may be."""
 
 
 def advance(state: State | None, seen: Seen) -> State:
@@ -24,8 +19,14 @@ def advance(state: State | None, seen: Seen) -> State:
     Nothing of it may be acted upon before it is stored: it is what a restart goes on from.
     """
     if state is None:
-        return _first(seen)
-    state = _follow(clocks.not_ahead(state, seen.now), seen)
+        return begin.from_pods(seen)
+    state = clocks.not_ahead(state, seen.now)
+    live = (name for name, pods in seen.pods.items() if pods.live)
+    return leaving.noted(state, _next(state, seen), live, shares.of(state, seen))
+
+
+def _next(state: State, seen: Seen) -> State:
+    state = _follow(_with_stable(state, seen), seen)
     state = _obey(state, seen)
     match state.phase:
         case Phase.CANARY:
@@ -36,25 +37,6 @@ def advance(state: State | None, seen: Seen) -> State:
             return _abort(state, seen)
         case _:
             return state
-
-
-def _first(seen: Seen) -> State:
-    """Return the state of a deployment that has none: new, or of a version without canaries.
-
-    What runs there is stable, unless the wanted revision has pods: then its rollout goes on.
-    """
-    older = {
-        name: pods
-        for name, pods in seen.pods.items()
-        if name != seen.wanted and pods.live and not names.is_baseline(name)
-    }
-    if not older:
-        return State(Phase.SETTLED, seen.wanted, seen.now)
-    best = max(older, key=lambda name: (older[name].can_serve, older[name].answering, name))
-    before = State(Phase.SETTLED, best, seen.now)
-    if seen.of(seen.wanted).live:
-        return before.in_phase(Phase.PROMOTING, seen.now, "it was under way", seen.wanted)
-    return _begin(before, seen)
 
 
 # what the spec wants
@@ -69,7 +51,7 @@ def _follow(state: State, seen: Seen) -> State:
     if seen.wanted == state.stable:
         went = f"the spec is revision {state.stable} again"
         return state.in_phase(Phase.SETTLED, seen.now, went, None)
-    return _begin(_grounded(state, seen), seen)
+    return begin.of(_grounded(state, seen), seen)
 
 
 def _without_steps(state: State, seen: Seen) -> State:
@@ -87,60 +69,32 @@ def _grounded(state: State, seen: Seen) -> State:
     In the middle of a promotion that is the one that has more pods that serve: the former one may
     be down to its last.
     """
-    promoted = seen.of(state.canary)
-    if state.phase is not Phase.PROMOTING or state.canary is None or not promoted.can_serve:
+    if state.phase is not Phase.PROMOTING or state.canary is None:
         return state
-    is_stronger = promoted.answering >= seen.answering(state.stable)
-    return replace(state, stable=state.canary) if state.is_judged or is_stronger else state
-
-
-def _begin(state: State, seen: Seen) -> State:
-    """Begin to roll out the wanted revision."""
-    wanted, now = seen.wanted, seen.now
-    fresh = replace(state, stretch=1, step=0, is_judged=False)
-    if seen.policy.strategy != "Canary":
-        return fresh.in_phase(Phase.PROMOTING, now, f"rolled out as {seen.policy.strategy}", wanted)
-    failed = state.failure_of(wanted)
-    if failed is not None:
-        return fresh.in_phase(Phase.ABORTED, now, f"it was tried before: {failed.because}", wanted)
-    because = _why_not_compared(state, seen)
-    if because:
-        return fresh.in_phase(Phase.PROMOTING, now, because, wanted)
-    return State(
-        Phase.CANARY,
-        state.stable,
-        now,
-        canary=wanted,
-        baseline=_baseline(state.stable, wanted, seen),
-        failed=state.failed,
-        token=state.token,
-    )
-
-
-def _baseline(stable: str, canary: str, seen: Seen) -> str | None:
-    return names.baseline_revision(stable, canary) if seen.policy.has_baseline else None
-
-
-def _why_not_compared(state: State, seen: Seen) -> str:
-    """Return why a canary makes no sense here, empty where it does."""
-    if not seen.serves(state.stable):
-        return f"taken without an analysis: revision {state.stable} serves nobody"
-    if seen.of(state.stable).pools != frozenset(
-        name for name, pool in seen.pools.items() if pool.replicas
-    ):
-        return "taken without an analysis: gates serve by one mode of pools at a time"
-    return ""
+    promoted = seen.strength(state.canary)
+    if not promoted:
+        return state
+    is_stronger = promoted >= seen.strength_alike(state.stable)
+    if not state.is_judged and not is_stronger:
+        return state
+    return replace(state, stable=state.canary, stable_down_since=None)
 
 
 # what a person says
 
 
 def _obey(state: State, seen: Seen) -> State:
-    """Carry out a command, once, if it is of the revision that is rolled out."""
+    """Carry out a command, once, if it is of the revision that is rolled out.
+
+    One of another revision has come too late. It is spent, too: else it would be obeyed months
+    later, when that revision is rolled out again.
+    """
     command = seen.policy.command
-    if command is None or command.token == state.token or command.revision != state.canary:
+    if command is None or command.token == state.token:
         return state
     said = replace(state, token=command.token)
+    if command.revision != state.canary:
+        return said
     if command.action == "Promote" and state.phase is not Phase.PROMOTING:
         return said.in_phase(Phase.PROMOTING, seen.now, "promoted by command", state.canary)
     can_go_back = bool(seen.of(state.stable).pools)
@@ -148,7 +102,7 @@ def _obey(state: State, seen: Seen) -> State:
         return take_back(said, seen.now, "aborted by command")
     if command.action == "Retry" and state.phase in (Phase.ABORTING, Phase.ABORTED):
         kept = tuple(entry for entry in state.failed if entry.revision != state.canary)
-        again = _begin(replace(said, failed=kept), seen)
+        again = begin.of(replace(said, failed=kept), seen)
         return replace(again, stretch=state.stretch + 1)
     return said
 
@@ -166,7 +120,8 @@ def _paused(state: State, seen: Seen) -> State:
         return state
     ready = None if state.ready_since is None else _later(state.ready_since, paused, seen.now)
     since = _later(state.since, paused, seen.now)
-    return replace(state, since=since, ready_since=ready, paused_since=None)
+    down = state.stable_down_since if ready is not None else None
+    return replace(state, since=since, ready_since=ready, paused_since=None, stable_down_since=down)
 
 
 def _later(began: float, paused: float, now: float) -> float:
@@ -179,8 +134,7 @@ def _later(began: float, paused: float, now: float) -> float:
 
 def _try(state: State, seen: Seen) -> State:
     """Go on with a canary: take it, take it back, go to the next step, or stay."""
-    state = _with_stable(_with_baseline(state, seen), seen)
-    state = steps.with_pods(state, seen)
+    state = steps.with_pods(_with_baseline(state, seen), seen)
     if _is_needed(state, seen):
         because = f"taken without further steps: revision {state.stable} serves nobody"
         return state.in_phase(Phase.PROMOTING, seen.now, because, state.canary)
@@ -214,7 +168,7 @@ def _overdue(state: State, seen: Seen, late: Lateness) -> State:
 def _with_baseline(state: State, seen: Seen) -> State:
     """Begin the step anew where the spec has come to ask for a baseline, or for none."""
     assert state.canary is not None, "only a canary has a baseline"
-    wanted = _baseline(state.stable, state.canary, seen)
+    wanted = begin.baseline(state.stable, state.canary, seen)
     return state if wanted == state.baseline else state.beside(wanted, seen.now)
 
 
@@ -227,9 +181,16 @@ def _with_stable(state: State, seen: Seen) -> State:
 
 
 def _is_needed(state: State, seen: Seen) -> bool:
-    """Say whether the canary alone serves, and has for too long to wait for a verdict."""
-    alone = steps.alone_since(state)
-    is_gone = alone is not None and seen.now - alone >= STABLE_DOWN_SECONDS
+    """Say whether stable has served nobody for too long to wait for a verdict.
+
+    The canary must serve instead, and have done so alone for as long. But it cannot come where
+    stable's pods have its place, and where they served nobody when it began it may be the fix for
+    just that.
+    """
+    alone, down = steps.alone_since(state), state.stable_down_since
+    if seen.is_blocked and down is not None and down <= state.since:
+        return begin.is_down(state, seen)
+    is_gone = alone is not None and seen.now - alone >= begin.STABLE_DOWN_SECONDS
     return is_gone and seen.of(state.canary).can_serve
 
 
@@ -239,7 +200,7 @@ def _promote(state: State, seen: Seen) -> State:
     if others or not seen.of(state.canary).has(seen.full):
         return state
     assert state.canary is not None, "what is promoted has a name"
-    done = replace(state, stable=state.canary)
+    done = replace(state, stable=state.canary, stable_down_since=None)
     return done.in_phase(Phase.SETTLED, seen.now, "", None)
 
 

@@ -3,10 +3,15 @@
 `rounded` is what is acted upon: a state must not be finer than what a restart finds.
 """
 
-from tidegate.api.rollout_status import FailedRevision, RolloutStatus, VerdictCounts
+from tidegate.api.rollout_status import (
+    FailedRevision,
+    LeavingRevision,
+    RolloutStatus,
+    VerdictCounts,
+)
 from tidegate.core.canary import tell
 from tidegate.core.canary.policy import Policy
-from tidegate.core.canary.state import Failed, Phase, State, Verdicts
+from tidegate.core.canary.state import Failed, Leaving, Phase, State, Verdicts
 from tidegate.core.status.conditions import clipped, format_time, parse_time
 
 _LINE = 1024
@@ -47,6 +52,9 @@ def to_status(state: State, policy: Policy) -> RolloutStatus:
             )
             for entry in state.failed
         ],
+        leaving=[
+            LeavingRevision(revision=entry.revision, share=entry.share) for entry in state.leaving
+        ],
         token=state.token,
     )
 
@@ -78,6 +86,7 @@ def from_status(status: RolloutStatus) -> State:
             Failed(entry.revision, parse_time(entry.at) or 0.0, entry.because)
             for entry in status.failed
         ),
+        leaving=tuple(Leaving(entry.revision, entry.share) for entry in status.leaving),
         token=status.token,
     )
 

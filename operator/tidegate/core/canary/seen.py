@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Judgement
@@ -101,9 +102,25 @@ class Seen:
         """Say whether a revision can serve, be it by the pods of a baseline."""
         return any(pods.can_serve for pods in self.alike(revision))
 
-    def answering(self, revision: str) -> int:
-        """Return the ready pods equal to a revision's that write answers."""
-        return sum(pods.answering for pods in self.alike(revision))
+    def strength(self, revision: str) -> Fraction:
+        """Return the part of all requests that a revision's own pods bear, 1 for all replicas.
+
+        It is as strong as its weakest pool. What is of another mode of pools than the spec has no
+        replicas to be held against but those that write answers.
+        """
+        pods = self.of(revision)
+        if not pods.can_serve:
+            return Fraction(0)
+        if not all(pods.ready.get(pool) for pool in self.pools):
+            return Fraction(pods.answering, max(1, self.answering_replicas))
+        return min(
+            Fraction(pods.ready[name], max(1, pool.replicas)) for name, pool in self.pools.items()
+        )
+
+    def strength_alike(self, revision: str) -> Fraction:
+        """Return the part of all requests that pods equal to a revision's bear."""
+        own = (name for name in self.pods if names.original_revision(name) == revision)
+        return sum(map(self.strength, own), Fraction(0))
 
     def has_all(self, revision: str) -> bool:
         """Say whether all replicas are ready in pods equal to a revision's."""

@@ -28,6 +28,17 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Leaving:
+    """A revision whose pods are on their way out, and the share of the requests that it had.
+
+    In thousandths. It gets no more than that while another one can serve.
+    """
+
+    revision: str
+    share: int
+
+
+@dataclass(frozen=True)
 class Verdicts:
     """How often the looks of one step said what."""
 
@@ -47,7 +58,8 @@ class State:
     counts how often that began anew. `judged_since`: this step's analysis began. `requests` are
     those of the canary at the last look. `doubtful_since`: the step's deadline passed without a
     verdict. `stable_down_since`: no pod of the stable revision can serve. `is_judged`: every step
-    has passed. `token` is of the last command that was carried out.
+    has passed. `leaving` are the revisions that have pods and no part in it any more. `token` is of
+    the last command that was seen.
     """
 
     phase: Phase
@@ -69,6 +81,7 @@ class State:
     is_judged: bool = False
     because: str = ""
     failed: tuple[Failed, ...] = ()
+    leaving: tuple[Leaving, ...] = ()
     token: str = ""
 
     @property
@@ -124,6 +137,7 @@ class State:
             canary=canary,
             step=self.step if phase is not Phase.SETTLED else 0,
             stretch=self.stretch,
+            stable_down_since=self.stable_down_since,
             is_judged=self.is_judged and phase is Phase.PROMOTING,
             because=because,
             failed=tuple(entry for entry in self.failed if entry.revision not in good),

@@ -1,7 +1,7 @@
 """When a rollout is to be looked at again, though nothing has happened."""
 
 from tidegate.core.canary import steps
-from tidegate.core.canary.advance import STABLE_DOWN_SECONDS
+from tidegate.core.canary.begin import STABLE_DOWN_SECONDS
 from tidegate.core.canary.seen import Seen
 from tidegate.core.canary.state import Phase, State
 

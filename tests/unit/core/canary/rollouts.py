@@ -37,6 +37,7 @@ class Rollout:
     """`pods` are ready pods by revision; `replicas` is what the spec asks for.
 
     `asked_from` is when requests begin to come to the canary.
+    Those of the revisions in `down` are there, but not ready.
     """
 
     wanted: str = "a"
@@ -45,6 +46,7 @@ class Rollout:
     now: float = 1_000_000.0
     wishes: Policy = field(default_factory=policy)
     pods: dict[str, int] = field(default_factory=lambda: {"a": 10})
+    down: set[str] = field(default_factory=set)
     requests: float = 0.0
     asked_from: float = 0.0
     trouble: str = ""
@@ -57,7 +59,10 @@ class Rollout:
             wanted=self.wanted,
             policy=self.wishes,
             pools={"unified": PoolSize(self.replicas, self.extra)},
-            pods={name: unified(count) for name, count in self.pods.items()},
+            pods={
+                name: unified(0 if name in self.down else count, count)
+                for name, count in self.pods.items()
+            },
             trouble=self.trouble,
             is_blocked=self.is_blocked,
             look=look,

@@ -31,9 +31,24 @@ def test_a_new_deployment_is_settled_on_its_first_revision():
     assert (state.phase, state.stable, state.canary) == (Phase.SETTLED, "a", None)
 
 
-def test_an_upgrade_from_a_version_without_canaries_goes_on_with_the_rollout_that_it_finds():
-    state = Rollout(wanted="b", pods={"a": 7, "b": 3}).turn()
-    assert (state.phase, state.stable, state.canary) == (Phase.PROMOTING, "a", "b")
+@pytest.mark.parametrize(
+    ("strategy", "pods", "phase", "step", "share"),
+    [
+        ("Canary", {"a": 10, "b": 1}, Phase.CANARY, 0, 100),
+        ("Canary", {"a": 7, "b": 3}, Phase.CANARY, 1, 300),
+        ("Canary", {"a": 5, "b": 5}, Phase.CANARY, 2, 500),
+        ("Canary", {"a": 3, "b": 7}, Phase.PROMOTING, 0, 700),  # no step has as many
+        ("RollingUpdate", {"a": 9, "b": 1}, Phase.PROMOTING, 0, 100),
+    ],
+)
+def test_a_rollout_whose_status_is_lost_goes_on_by_its_pods_and_nothing_is_taken_unjudged(
+    strategy, pods, phase, step, share
+):
+    rollout = Rollout(wanted="b", pods=pods, wishes=policy(strategy=strategy))
+    state = rollout.turn()
+    assert (state.phase, state.stable, state.canary) == (phase, "a", "b")
+    assert (state.step, rollout.shares()["b"]) == (step, share)
+    assert (state.judged_since, state.is_judged) == (None, False)
 
 
 def test_every_step_passes_and_the_new_revision_is_the_stable_one():
@@ -162,6 +177,36 @@ def test_a_command_of_another_revision_or_said_before_does_nothing(action):
     assert rollout.go_on(5).phase is Phase.CANARY
 
 
+@pytest.mark.parametrize(
+    ("action", "meanwhile"),
+    [("Abort", "it was promoted"), ("Promote", "another one is tried"), ("Promote", "it is back")],
+)
+def test_a_command_that_came_too_late_does_nothing_when_its_revision_comes_again(action, meanwhile):
+    rollout = begun()
+    match meanwhile:
+        case "it was promoted":
+            rollout.go_on(900, Verdict.PASS)
+        case "another one is tried":
+            rollout.wanted = "c"
+        case "it is back":
+            rollout.wanted = "a"
+    rollout.turn()
+    rollout.wishes = commanded(action)
+    rollout.turn()
+    rollout.wanted = "c"
+    rollout.go_on(900, Verdict.PASS)
+    assert (rollout.state.phase, rollout.state.stable) == (Phase.SETTLED, "c")
+    rollout.wanted = "b"
+    assert rollout.go_on(5).phase is Phase.CANARY
+
+
+def test_a_command_that_comes_with_the_spec_that_it_is_of_is_carried_out():
+    rollout = Rollout()
+    rollout.turn()
+    rollout.wanted, rollout.wishes = "b", commanded("Promote")
+    assert rollout.turn().phase is Phase.PROMOTING
+
+
 def test_promote_takes_it_without_further_steps():
     rollout = begun()
     rollout.wishes = commanded("Promote")
@@ -219,6 +264,17 @@ def test_a_revision_that_failed_once_gets_requests_when_it_is_rolled_out_without
     assert rollout.shares() == {"b": 900, "c": 100}
 
 
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_a_revision_that_was_taken_back_is_not_rolled_out_by_another_strategy_alone(strategy):
+    """It may be for the next one, and a gate that is switched off makes it RollingUpdate, too."""
+    rollout = begun()
+    rollout.go_on(40, Verdict.FAIL)
+    rollout.wishes = policy(strategy=strategy)
+    assert rollout.go_on(60).phase is Phase.ABORTED
+    rollout.wishes = policy(strategy=strategy, command=Command("Retry", "b", "1"))
+    assert rollout.turn().phase is Phase.PROMOTING
+
+
 def test_a_stable_revision_that_a_former_version_noted_as_failed_keeps_its_requests():
     rollout = Rollout(wanted="b", pods={"b": 10})
     rollout.state = State(Phase.SETTLED, "b", rollout.now, failed=(Failed("b", 1.0, "once"),))
@@ -247,13 +303,76 @@ def test_a_new_spec_in_mid_promotion_is_held_against_the_revision_that_passed():
     assert rollout.shares() == {"b": 1000, "a": 0}
 
 
-def test_a_fix_is_taken_at_once_when_nothing_serves():
-    rollout = Rollout(pods={"a": 10})
+def test_a_fix_is_taken_at_once_when_nothing_has_served_for_two_minutes():
+    rollout = Rollout(down={"a"})
     rollout.turn()
-    rollout.wanted, rollout.pods = "b", {"a": 0}
+    rollout.turn()
+    rollout.now += 120
+    rollout.wanted = "b"
     state = rollout.turn()
     assert state.phase is Phase.PROMOTING
     assert "serves nobody" in state.because
+
+
+def retried() -> Rollout:
+    rollout = begun()
+    rollout.go_on(40, Verdict.FAIL)
+    rollout.wishes = commanded("Retry")
+    return rollout
+
+
+def applied() -> Rollout:
+    rollout = Rollout()
+    rollout.turn()
+    rollout.wanted = "b"
+    return rollout
+
+
+@pytest.mark.parametrize("said", [applied, retried])
+def test_a_restart_of_stable_as_a_revision_is_begun_skips_no_analysis(said):
+    rollout = said()
+    rollout.down = {"a"}
+    assert rollout.turn().phase is Phase.CANARY
+    rollout.now += 60
+    rollout.down = set()
+    rollout.turn()
+    rollout.now += 100
+    state = rollout.turn()
+    assert (state.phase, state.stable_down_since) == (Phase.CANARY, None)
+
+
+@pytest.mark.parametrize(
+    ("serves", "is_blocked", "phase"),
+    [
+        (True, False, Phase.PROMOTING),
+        (False, True, Phase.PROMOTING),  # stable's pods have the place that it needs
+        (False, False, Phase.CANARY),  # its pods are coming
+    ],
+)
+def test_a_fix_that_comes_as_stable_has_just_gone_down_waits_two_minutes_at_most(
+    serves, is_blocked, phase
+):
+    rollout = applied()
+    rollout.down, rollout.is_blocked = {"a"}, is_blocked
+    rollout.turn()
+    if serves:
+        rollout.pods["b"] = 1
+    rollout.now += 110
+    assert rollout.turn().phase is Phase.CANARY
+    assert timing.again_seconds(rollout.state, rollout.seen()) <= 10
+    rollout.now += 10
+    assert rollout.turn().phase is phase
+
+
+def test_stable_that_goes_down_later_is_not_replaced_by_a_canary_that_has_no_room():
+    rollout = applied()
+    rollout.is_blocked = True
+    rollout.turn()
+    rollout.now += 60
+    rollout.down = {"a"}
+    rollout.turn()
+    rollout.now += 200
+    assert rollout.turn().phase is Phase.CANARY
 
 
 def test_a_stable_revision_that_goes_down_for_long_makes_the_canary_the_service():

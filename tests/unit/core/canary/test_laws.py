@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidegate.core import names
 from tidegate.core.analysis.evidence import Verdict
-from tidegate.core.canary import targets
+from tidegate.core.canary import leaving, targets
 from tidegate.core.canary.policy import Command
 from tidegate.core.canary.state import Phase
 
@@ -19,6 +19,7 @@ EVENTS = st.lists(
         st.tuples(st.just("wait"), st.sampled_from([1, 20, 90, 700, -3600])),
         st.tuples(st.just("verdict"), st.sampled_from([None, *Verdict])),
         st.tuples(st.just("lose"), st.sampled_from("abcd")),
+        st.tuples(st.just("blink"), st.sampled_from("abcd")),
         st.tuples(st.just("lose baseline"), st.integers(0, 2)),
         st.tuples(st.just("scale"), st.integers(0, 12)),
         st.tuples(st.just("room"), st.integers(0, 3)),
@@ -45,6 +46,8 @@ def played(events) -> Rollout:
                 verdict = value
             case "lose":
                 rollout.pods[value] = 0
+            case "blink":
+                rollout.down ^= {value}
             case "lose baseline" if rollout.state.baseline in rollout.pods:
                 rollout.pods[rollout.state.baseline] = value
             case "scale":
@@ -70,9 +73,12 @@ def played(events) -> Rollout:
 
 def check(rollout: Rollout) -> None:
     shares, state = rollout.shares(), rollout.state
-    serving = {name for name, count in rollout.pods.items() if count}
+    serving = {name for name, count in rollout.pods.items() if count} - rollout.down
     assert sum(shares.values()) == (1000 if serving else 0), shares
     assert {name for name, share in shares.items() if share} <= serving
+    staying = {name for name in serving if not leaving.is_leaving(state, name)}
+    for one in state.leaving if staying else ():
+        assert shares.get(one.revision, 0) <= one.share, "what leaves gets no more than it had"
     assert state.winner not in {entry.revision for entry in state.failed}
     assert max(state.since, state.ready_since or 0.0) <= rollout.now, "no clock runs ahead"
     wanted = {name: pods["unified"] for name, pods in targets.of(state, rollout.seen()).items()}
@@ -102,6 +108,7 @@ def check_baseline(rollout: Rollout, wanted: dict[str, int], shares: dict[str, i
     assert fresh <= canary
     ready = rollout.pods.get(state.canary), rollout.pods.get(state.baseline)
     is_even = ready == (canary, fresh) and canary == fresh and state.ready_since is not None
+    is_even = is_even and rollout.down.isdisjoint({state.canary, state.stable})
     if is_even and rollout.pods.get(state.stable, 0) >= wanted[state.stable]:
         assert shares[state.baseline] == min(shares[state.canary], 1000 - shares[state.canary])
 
@@ -124,7 +131,7 @@ def test_a_turn_without_news_changes_nothing(events):
 @given(EVENTS)
 def test_left_alone_every_rollout_ends_or_says_whom_it_waits_for(events):
     rollout = played(events)
-    rollout.wishes = policy(has_baseline=rollout.wishes.has_baseline)
+    rollout.wishes, rollout.down = policy(has_baseline=rollout.wishes.has_baseline), set()
     state = rollout.go_on(3600, every=60.0)
     is_over = state.phase in (Phase.SETTLED, Phase.ABORTED)
     waits = state.phase is Phase.CANARY and state.doubtful_since is not None and state.because
@@ -136,7 +143,7 @@ def test_left_alone_every_rollout_ends_or_says_whom_it_waits_for(events):
 @given(EVENTS, st.sampled_from([Verdict.PASS, Verdict.FAIL]))
 def test_with_a_verdict_every_rollout_ends(events, verdict):
     rollout = played(events)
-    rollout.wishes = policy(has_baseline=rollout.wishes.has_baseline)
+    rollout.wishes, rollout.down = policy(has_baseline=rollout.wishes.has_baseline), set()
     rollout.replicas = max(1, rollout.replicas)
     state = rollout.go_on(3600, verdict, every=30.0)
     assert state.phase in (Phase.SETTLED, Phase.ABORTED), state
