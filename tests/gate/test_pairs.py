@@ -197,6 +197,7 @@ async def test_the_prefill_engines_refusal_is_the_clients() -> None:
     assert (answer.status, answer.body) == (400, body)
     assert d.received == []
     assert gate.seats.ends == [(d.pod, Outcome.ENGINE_REFUSED, None)]
+    assert gate.told.visits == [("d-0", Outcome.ENGINE_REFUSED, True, False)]
 
 
 @pytest.mark.parametrize("may_prefill", [True, False])
@@ -217,6 +218,10 @@ async def test_a_transfer_that_fails_is_made_good_without_one(may_prefill: bool)
     assert "kv_transfer_params" in first
     assert "kv_transfer_params" not in second
     assert gate.told.retries == [("d-0", Outcome.ENGINE_FAILED)]
+    assert gate.told.visits == [
+        ("d-0", Outcome.ENGINE_FAILED, True, False),
+        ("d-0", Outcome.FINISHED, False, True),
+    ]
 
 
 async def test_a_client_that_leaves_during_prefill_stops_it() -> None:

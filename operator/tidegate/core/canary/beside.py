@@ -114,6 +114,8 @@ _UNITS: Mapping[str, _Unit] = {
         absolute=lambda bound: f">= {_PERCENT * bound:g} %",
         margin=lambda bound: f"-{_PERCENT * bound:g} points",
     ),
+    Metric.REFUSALS: _COUNT,
+    Metric.ABANDONMENTS: _COUNT,
     Metric.RESTARTS: _COUNT,
     Metric.PREEMPTIONS: _COUNT,
     Metric.PREFIX_HIT_RATE: _Unit(

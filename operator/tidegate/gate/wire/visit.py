@@ -83,6 +83,7 @@ class Visit:
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
             self._record.end = end = await self._visit(ask, decision)
+            self._visited(end.outcome)
             if end.has_begun:
                 return
             decision = self._after(decision, end)
@@ -125,7 +126,7 @@ class Visit:
 
     async def _visit(self, ask: Ask, seat: Seat) -> End:
         """Send a request to its pod, or in two steps to its pair."""
-        self._record.visits += 1
+        self._record.begin_visit(seat.pod)
         self._second_step_at = None
         self._failed = seat.pod
         self._wiring.admissions.sent(seat, self._wiring.loop.time())
@@ -143,7 +144,8 @@ class Visit:
         lost_transfer = end.outcome is Outcome.ENGINE_FAILED and not end.has_begun
         if lost_transfer and config and config.decode_may_prefill:
             # A transfer that fails is a 500 of an engine that is well: it can do without.
-            self._record.visits += 1
+            self._visited(end.outcome)
+            self._record.begin_visit(seat.pod)
             self._wiring.observer.retried(seat.pod, end.outcome)
             end = await self._relay(ask, seat.pod, ask.body)
         return end
@@ -244,10 +246,11 @@ class Visit:
         """The first byte of the answer's body came."""
         record = self._record
         record.ttft_seconds = ttft_seconds = now - record.begun_at
+        record.is_answered = True
         if record.seat is None or record.ask is None:
             return
         self._wiring.admissions.first_token(record.seat, now)
-        self._wiring.observer.first_token(record.ask, record.seat.pod, ttft_seconds)
+        self._wiring.observer.first_token(record.ask, record.revision or "", ttft_seconds)
         if self._second_step_at is not None:
             self._wiring.observer.transferred(record.seat.pod, now - self._second_step_at)
 
@@ -263,6 +266,15 @@ class Visit:
         return answers.error_event(_failed(502, why, message))
 
     # The end.
+
+    def _visited(self, outcome: Outcome) -> None:
+        """Tell what a pod made of the request, whatever another pod will make good."""
+        record = self._record
+        pod, record.visited = record.visited, None
+        if pod is not None:
+            self._wiring.observer.visited(
+                pod, outcome, is_first=record.visits == 1, is_answered=record.is_answered
+            )
 
     def _refuse(self, refusal: Refusal) -> None:
         self._record.refused = refusal
@@ -281,6 +293,7 @@ class Visit:
         error = None if task.cancelled() else task.exception()
         if task.cancelled():
             record.end = End(Outcome.CLIENT_GONE)
+            self._visited(Outcome.CLIENT_GONE)
         elif error is not None:
             _log.error("request %s: the gate failed", self._id, exc_info=error)
             record.end = End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR)
