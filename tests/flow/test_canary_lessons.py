@@ -105,7 +105,7 @@ async def test_a_canary_that_serves_nobody_is_taken_back_whoever_is_blamed(name)
     world.evidences.of = of
     await changed(world)
     await until(world, "Aborting")
-    assert "1e+03" in world.condition("Promoted")["message"]
+    assert "1,000 " in world.condition("Promoted")["message"]
 
 
 async def test_one_error_among_few_requests_takes_nothing_back():

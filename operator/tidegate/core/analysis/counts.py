@@ -76,10 +76,10 @@ def measure_events(
     if metric is Metric.RESTARTS and not total.canary:
         return _no_restart(bound, found)
     words = (
-        f"{found.canary:.3g} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 requests "
-        f"against {found.baseline:.3g}, in {found.samples:,.0f} requests"
+        f"{comparison.rate(found.canary)} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 "
+        f"requests against {comparison.rate(found.baseline)}, in {found.samples:,.0f} requests"
     )
-    margin = f"{_margin(metric, bound, found.baseline):.3g} per 1,000"
+    margin = f"{comparison.rate(_margin(metric, bound, found.baseline))} per 1,000"
     return comparison.measured(metric, bound, found, error_rate, words, margin)
 
 
