@@ -97,6 +97,8 @@ class Side:
             seconds=seconds,
             ended_well=answers,
             ended_badly=failed,
+            refused=0.0,
+            abandoned=0.0,
             ttft=self._ttft(answers, moment),
             tpot=self._tpot(answers, moment),
             preemptions=draws.poisson(random, preempted),

@@ -62,6 +62,52 @@ async def test_an_empty_answer_takes_nothing_back_and_advances_nothing():
     assert world.condition("CanaryHealthy")["reason"] == "CanaryInconclusive"
 
 
+ASKED_OF_WHAT_FAILS = (3, 1, 1, 0, 1, 0, 1)
+"""Requests by interval: a gate leaves out a pod that fails, for longer each time."""
+
+
+async def test_a_canary_that_fails_all_requests_is_taken_back_though_gates_leave_it_out():
+    """It gets fewer than any `minSamples`, since a second try makes them good elsewhere."""
+    world = await deployed(evidences=Evidences(requests=300))
+    whole = world.evidences.of
+
+    async def of(*asked):
+        sides = await whole(*asked)
+        counts = (*ASKED_OF_WHAT_FAILS, *[0.0] * len(sides.canary))
+        told = zip(sides.canary, counts, strict=False)
+        own = [
+            replace(one, ended_well=0.0, ended_badly=float(count), ttft=None) for one, count in told
+        ]
+        return Sides(tuple(own), sides.baseline)
+
+    world.evidences.of = of
+    await changed(world)
+    await until(world, "Aborting")
+    assert "survival: 0.00%" in world.condition("Promoted")["message"]
+
+
+@pytest.mark.parametrize("name", ["refused", "abandoned"])
+async def test_a_canary_that_serves_nobody_is_taken_back_whoever_is_blamed(name):
+    """Engines that refuse all (4xx), and clients that leave before the first byte of all."""
+    metrics = Evidences.metrics | {Metric.REFUSALS, Metric.ABANDONMENTS}
+    world = await deployed(evidences=Evidences(requests=100, metrics=metrics))
+    whole = world.evidences.of
+
+    async def of(*asked):
+        sides = await whole(*asked)
+        known = {"refused": 0.0, "abandoned": 0.0}
+        none = {**known, "ended_well": 0.0, "ttft": None, name: 100.0}
+        return Sides(
+            tuple(replace(one, **none) for one in sides.canary),
+            tuple(replace(one, **known) for one in sides.baseline),
+        )
+
+    world.evidences.of = of
+    await changed(world)
+    await until(world, "Aborting")
+    assert "1,000 " in world.condition("Promoted")["message"]
+
+
 async def test_one_error_among_few_requests_takes_nothing_back():
     """In the first interval one of three requests fails: 33 %."""
     world = await deployed(evidences=Evidences(requests=3))

@@ -145,6 +145,9 @@ class Told:
     prefills: int = 0
     transfers: int = 0
     retries: list[tuple[str, Outcome]] = field(default_factory=list)
+    visits: list[tuple[str, Outcome, bool, bool]] = field(default_factory=list)
+    """Pod, outcome, whether it was the first, and whether it gave a first byte."""
+    first_token_revisions: list[str] = field(default_factory=list)
 
     def connections(self, count: int) -> None:
         self.open_connections = count
@@ -152,8 +155,9 @@ class Told:
     def admitted(self, ask: Ask, pod: Pod, waited_seconds: float) -> None:
         self.admissions += 1
 
-    def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
+    def first_token(self, ask: Ask, revision: str, seconds: float) -> None:
         self.first_tokens += 1
+        self.first_token_revisions.append(revision)
 
     def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         self.tokens += tokens
@@ -166,6 +170,9 @@ class Told:
 
     def retried(self, pod: Pod, outcome: Outcome) -> None:
         self.retries.append((pod.name, outcome))
+
+    def visited(self, pod: Pod, outcome: Outcome, *, is_first: bool, is_answered: bool) -> None:
+        self.visits.append((pod.name, outcome, is_first, is_answered))
 
     def finished(self, request: Finished) -> None:
         self.finished_requests.append(request)

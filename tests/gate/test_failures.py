@@ -20,7 +20,7 @@ from tests.gate.engine import (
     token,
     whole,
 )
-from tests.gate.running import Answer, ask, eventually, post, running
+from tests.gate.running import Answer, Client, ask, eventually, post, running
 
 from tidegate.gate.exchange import Outcome
 
@@ -170,7 +170,61 @@ async def test_a_failure_before_the_first_byte_is_made_good_by_another_pod(
     assert gate.seats.failures == [(engine.pod, outcome)]
     assert gate.told.retries == [("pod-0", outcome)]
     assert gate.told.last.visits == 2
+    assert [visit[:3] for visit in gate.told.visits] == [
+        ("pod-0", outcome, True),
+        ("pod-1", Outcome.FINISHED, False),
+    ]
     assert (len(engine.received), len(other.received)) == (1, 1)
+
+
+@pytest.mark.parametrize(("revision", "told"), [("r1", "r1"), ("r2", "")])
+async def test_the_time_that_a_failing_pod_took_is_not_told_of_another_revision(
+    revision: str, told: str
+) -> None:
+    """A canary is compared by times: the old revision must not answer for the canary's."""
+    async with (
+        Engine(answers(whole(b"{}", "500 Oh")), revision=revision) as engine,
+        Engine(streams(A), name="pod-1", revision="r1") as other,
+        running(engine, other) as gate,
+    ):
+        await ask(gate, post(stream=True))
+        await gate.settled()
+        engine.script = streams(B)
+        await ask(gate, post(stream=True))
+        await gate.settled()
+    assert gate.told.first_token_revisions == [told, revision]
+    assert gate.told.last.revision == revision
+
+
+LEAVING: dict[str, tuple[Script, bool, bool]] = {
+    "before the first byte": (hangs, False, False),
+    "amid a stream": (after(chunk(A), then=pauses), True, True),
+}
+
+
+@pytest.mark.parametrize(("script", "reads", "is_answered"), LEAVING.values(), ids=LEAVING)
+async def test_a_client_that_leaves_is_told_by_whether_the_pod_had_answered(
+    script: Script, reads: bool, is_answered: bool
+) -> None:
+    async with Engine(script) as engine, running(engine) as gate:
+        async with Client.to(gate) as client:
+            client.send(post(stream=True))
+            await eventually(lambda: len(engine.received) == 1)
+            if reads:
+                await client.reader.readuntil(A.rstrip())
+        await gate.settled()
+    assert gate.told.visits == [("pod-0", Outcome.CLIENT_GONE, True, is_answered)]
+
+
+async def test_a_client_that_leaves_while_it_waits_for_a_seat_is_told_of_no_pod() -> None:
+    async with Engine(streams(A)) as engine, running(engine) as gate:
+        gate.seats.is_full = True
+        async with Client.to(gate) as client:
+            client.send(post(stream=True))
+            await eventually(lambda: len(gate.seats.waiting) == 1)
+        await eventually(lambda: len(gate.told.finished_requests) == 1)
+        await gate.settled()
+    assert gate.told.visits == []
 
 
 WHOLE_ANSWERS = {

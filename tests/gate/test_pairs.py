@@ -261,6 +261,7 @@ async def test_the_prefill_engines_refusal_is_the_clients() -> None:
     assert (answer.status, answer.body) == (400, body)
     assert d.received == []
     assert gate.seats.ends == [(d.pod, Outcome.ENGINE_REFUSED, None)]
+    assert gate.told.visits == [("d-0", Outcome.ENGINE_REFUSED, True, False)]
 
 
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
@@ -283,6 +284,10 @@ async def test_a_transfer_that_fails_is_made_good_without_one(
     assert "kv_transfer_params" in first
     assert "kv_transfer_params" not in second
     assert gate.told.retries == [("decode-1", Outcome.ENGINE_FAILED)]
+    assert [one[:3] for one in gate.told.visits] == [
+        ("decode-1", Outcome.ENGINE_FAILED, True),
+        ("decode-1", Outcome.FINISHED, False),
+    ]
 
 
 @pytest.mark.parametrize("pods", [1, 2])

@@ -16,7 +16,7 @@ from tests.unit.shell.test_webhook_server import review
 from tidegate.api.gate_config import GateConfig
 from tidegate.core.canary import questions
 from tidegate.core.monitoring import objectives
-from tidegate.gate.exchange import Outcome, Why
+from tidegate.gate.exchange import Outcome, Pod, Why
 from tidegate.gate.shell.metrics import Metrics
 from tidegate.gate.shell.telemetry import Telemetry
 from tidegate.shell.admission import verdict, wire
@@ -79,6 +79,9 @@ class ScrapedGate:
         before = self.page()
         for request in burst:
             self.telemetry.finished(request)
+            if request.outcome is not None:
+                pod = Pod(request.pod, "10.0.0.1", 8000, "unified", request.revision, "s")
+                self.telemetry.visited(pod, request.outcome, is_first=True, is_answered=True)
         return scraped(before, self.page())
 
 

@@ -24,7 +24,8 @@ def gate(number: int) -> str:
     for revision, bad in (("new", number), ("old", 0)):
         of = f'model="m",revision="{revision}"'
         for outcome, count in (("finished", 10 * number - bad), ("engine-failed", bad)):
-            lines.append(f'tidegate_gate_ended_total{{{of},outcome="{outcome}"}} {count}')
+            first = f'revision="{revision}",attempt="first",outcome="{outcome}"'
+            lines.append(f"tidegate_gate_visits_total{{{first}}} {count}")
         for le, count in (("0.1", 5 * number), ("+Inf", 10 * number)):
             lines.append(f'tidegate_gate_ttft_seconds_bucket{{{of},le="{le}"}} {count}')
     return "\n".join([*lines, ""])
@@ -43,7 +44,7 @@ async def test_both_sides_of_one_interval_come_from_a_real_prometheus():
     with Exposition(gate(0)) as exposition:
         targets = [Target("tidegate-gates", exposition.port, LABELS)]
         with PrometheusServer(targets, 1.0) as server:
-            server.wait_for_series('tidegate_gate_ended_total{outcome="finished"}', 2)
+            server.wait_for_series('tidegate_gate_visits_total{outcome="finished"}', 2)
             since = float(int(time.time()))
             number = 0
             while time.time() < since + INTERVAL + 1:

@@ -48,13 +48,20 @@ class AnalysisBounds(Wire):
     """How much worse than the old revision the new one may be; `spec.slo` bounds it, too."""
 
     min_samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Requests of each side below which a metric is no evidence; 50 to 200 by metric by default."""
+    """Requests of each side below which a metric is no evidence; 50 to 200 by metric by default.
+
+    Failures and restarts beyond chance count before.
+    """
     time_to_first_token: Worse = 20.0
     """TTFT (p50 and p95) longer by so many percent must be caught."""
     time_per_output_token: Worse = 10.0
     """TPOT (p50 and p95) longer by so many percent must be caught."""
     survival: Annotated[float, Field(gt=0, le=100)] = 2.0
     """Points by which the share of admitted requests that end well may not fall."""
+    refusals: Worse = 50.0
+    """Requests that engines refuse (4xx), more by so many percent per request, must be caught."""
+    abandonments: Worse = 50.0
+    """Requests whose clients leave before the first byte, more by so many percent per request."""
     restarts: Worse = 100.0
     """Engines that end by themselves, more by so many percent per request, must be caught."""
     preemptions: Worse = 80.0

@@ -81,22 +81,30 @@ def of_gross(tallies: Sequence[Tally], times: float, most: float) -> float:
     )
 
 
-def of_rate(tallies: Sequence[Tally], rate: float, most: float) -> float:
+def of_rate(tallies: Sequence[Tally], rates: Sequence[float], most: float) -> float:
     """Return the log of the winnings from the canary's events that should not exceed a rate.
 
     Args:
         tallies: One for each interval; the baseline's part is not looked at.
-        rate: Events for each request that are no surprise.
+        rates: Events for each request that are no surprise, in each interval.
         most: As in `of_counts`.
     """
+    expected = [
+        (tally.canary, rate * tally.canary_requests)
+        for tally, rate in zip(tallies, rates, strict=True)
+    ]
     winnings = [
-        sum(
-            min(most, tally.canary * math.log(ratio) - (ratio - 1) * rate * tally.canary_requests)
-            for tally in tallies
-        )
+        sum(min(most, seen * math.log(ratio) - (ratio - 1) * usual) for seen, usual in expected)
         for ratio in _RATIOS
     ]
     return _log_mean(winnings)
+
+
+def of_both(log_one: float, log_other: float, part: float) -> float:
+    """Return the log of what two bets have won, of which the other has this part of the stake."""
+    top = max(log_one, log_other)
+    won = (1 - part) * math.exp(log_one - top) + part * math.exp(log_other - top)
+    return top + math.log(won)
 
 
 def dispersion(tallies: Sequence[Tally]) -> float:

@@ -8,6 +8,7 @@ from tidegate.core.analysis.evidence import Bound, Evidence, Measurement, Metric
 from tidegate.core.analysis.timeline import Pair
 
 _LEAST_SHOWN = 0.0001
+_WHOLE_FROM = 100.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Comparison:
         if self.breaks_absolute:
             return "over its bound, which may be chance still"
         return f"worse by {margin} is neither shown nor ruled out yet"
+
+
+def rate(value: float) -> str:
+    """Return events per 1,000 requests as they are written: three digits, or whole ones."""
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.3g}"
 
 
 def measured(

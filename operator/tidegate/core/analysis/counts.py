@@ -1,4 +1,4 @@
-"""Events that should hit both sides by their requests: failures, restarts, preemptions.
+"""Events that should hit both sides by their requests: failures, refusals, restarts, preemptions.
 
 They are compared by bets on whose events they are (`betting`), which hold for one event as for
 thousands: at low traffic one error is a large share and little evidence. What must be ruled out is
@@ -23,6 +23,10 @@ _IN_CLUSTERS = frozenset({Metric.PREEMPTIONS})
 """What a full cache does to many at once, whether or not the first intervals show it."""
 _GROSS = 3.0
 """How many times as often events must be the canary's for clusters to be no explanation."""
+_FAILURES_PER_REQUEST = 0.02
+"""Failures that are no surprise, or `_GROSS` times those of the baseline where these are more."""
+_ON_THEIR_RATE = 0.1
+"""Part of the stake on failures that is bet against this rate."""
 
 Count = Callable[[Evidence], float | None]
 
@@ -33,6 +37,8 @@ def _restarts(evidence: Evidence) -> float | None:
 
 _COUNTS: Mapping[Metric, tuple[str, Count]] = {
     Metric.SURVIVAL: ("failures", lambda evidence: evidence.ended_badly),
+    Metric.REFUSALS: ("refusals", lambda evidence: evidence.refused),
+    Metric.ABANDONMENTS: ("abandonments", lambda evidence: evidence.abandoned),
     Metric.RESTARTS: ("restarts", _restarts),
     Metric.PREEMPTIONS: ("preemptions", lambda evidence: evidence.preemptions),
 }
@@ -44,10 +50,9 @@ def measure_survival(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Me
     tallies = _tallies(metric, pairs)
     if not tallies:
         return _no_data(metric, bound, pairs)
-    total = _total(tallies)
-    if _fewest(total) < rule.min_samples:
+    found, total = _survival(bound, tallies, error_rate), _total(tallies)
+    if _is_too_little(metric, rule, total, found, error_rate):
         return _too_few(metric, rule, total)
-    found = _survival(bound, tallies, error_rate)
     words = (
         f"{found.canary:.2%} of {found.samples:,.0f} requests ended well against "
         f"{found.baseline:.2%} of {total.baseline_requests:,.0f}"
@@ -59,27 +64,22 @@ def measure_survival(rule: Rule, pairs: Sequence[Pair], error_rate: float) -> Me
 def measure_events(
     metric: Metric, rule: Rule, pairs: Sequence[Pair], error_rate: float
 ) -> Measurement:
-    """Return what is said of restarts or preemptions.
-
-    Restarts may fail a canary before it served `min_samples`: one that falls over serves nobody.
-    """
+    """Return what is said of refusals, abandonments, restarts or preemptions."""
     bound = rule.bound
     tallies = _tallies(metric, pairs)
     if not tallies:
         return _no_data(metric, bound, pairs)
     found = _events(metric, bound, tallies, error_rate)
     total = _total(tallies)
-    requests = _fewest(total)
-    if metric is Metric.RESTARTS and not total.canary and requests >= rule.min_samples:
-        return _no_restart(bound, found)
-    falls_over = metric is Metric.RESTARTS and found.verdict(error_rate) is Verdict.FAIL
-    if requests < rule.min_samples and not falls_over:
+    if _is_too_little(metric, rule, total, found, error_rate):
         return _too_few(metric, rule, total)
+    if metric is Metric.RESTARTS and not total.canary:
+        return _no_restart(bound, found)
     words = (
-        f"{found.canary:.3g} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 requests "
-        f"against {found.baseline:.3g}, in {found.samples:,.0f} requests"
+        f"{comparison.rate(found.canary)} {_COUNTS[metric][0]}{_causes(metric, pairs)} per 1,000 "
+        f"requests against {comparison.rate(found.baseline)}, in {found.samples:,.0f} requests"
     )
-    margin = f"{_margin(metric, bound, found.baseline):.3g} per 1,000"
+    margin = f"{comparison.rate(_margin(metric, bound, found.baseline))} per 1,000"
     return comparison.measured(metric, bound, found, error_rate, words, margin)
 
 
@@ -92,6 +92,20 @@ def is_beyond(one: Measurement) -> bool:
     if one.metric not in rules.LEAST_MARGINS:
         return False
     return one.canary - one.baseline > _margin(one.metric, one.bound, one.baseline)
+
+
+def _is_too_little(
+    metric: Metric, rule: Rule, total: Tally, found: Comparison, error_rate: float
+) -> bool:
+    """Return whether there are fewer than `min_samples`, and that is why nothing follows.
+
+    A canary that falls over, or fails what it is asked, may fail before: it never gets as many.
+    """
+    if _fewest(total) >= rule.min_samples:
+        return False
+    is_compared = metric is Metric.SURVIVAL and total.baseline_requests >= rule.min_samples
+    may_fail = is_compared or metric is Metric.RESTARTS
+    return not (may_fail and found.verdict(error_rate) is Verdict.FAIL)
 
 
 def _no_restart(bound: Bound, found: Comparison) -> Measurement:
@@ -124,7 +138,7 @@ def _survival(bound: Bound, tallies: Sequence[Tally], error_rate: float) -> Comp
         baseline=1 - baseline.value,
         samples=total.canary_requests,
         baseline_samples=total.baseline_requests,
-        log_winnings=_winnings_of_share(Metric.SURVIVAL, tallies, error_rate),
+        log_winnings=_winnings(Metric.SURVIVAL, tallies, error_rate),
         is_beyond_half=canary.value - baseline.value > margin / 2,
         is_ruled_out=is_safe and _is_ruled_out(Metric.SURVIVAL, tallies, canary, baseline, margin),
         breaks_absolute=absolute is not None and tells and 1 - canary.value < absolute,
@@ -155,13 +169,24 @@ def _winnings(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> fl
     """Return the log of what a bet on a worse canary has won.
 
     Engines that are well hardly ever restart: that is known beforehand, so restarts are held
-    against this rate (or the baseline's, if higher) and not only against the other side.
+    against this rate (or the baseline's, if higher) and not only against the other side. So are
+    failures, with a part of the stake: gates ask a pod that fails less and less, and of a few
+    requests no comparison of the sides tells a canary that fails all of them from a burst.
     """
-    if metric is not Metric.RESTARTS:
+    if metric not in (Metric.RESTARTS, Metric.SURVIVAL):
         return _winnings_of_share(metric, tallies, error_rate)
     total, most = _total(tallies), betting.most_of_one(error_rate)
-    seen = total.baseline / total.baseline_requests if total.baseline_requests > 0 else 0.0
-    return betting.of_rate(tallies, max(_RESTARTS_PER_REQUEST, seen), most)
+    seen = _baseline_rate(total)
+    if metric is Metric.RESTARTS:
+        rates = [max(_RESTARTS_PER_REQUEST, seen)] * len(tallies)
+        return betting.of_rate(tallies, rates, most)
+    rates = [max(_FAILURES_PER_REQUEST, _GROSS * max(seen, _baseline_rate(of))) for of in tallies]
+    by_side = _winnings_of_share(metric, tallies, error_rate)
+    return betting.of_both(by_side, betting.of_rate(tallies, rates, most), _ON_THEIR_RATE)
+
+
+def _baseline_rate(tally: Tally) -> float:
+    return tally.baseline / tally.baseline_requests if tally.baseline_requests > 0 else 0.0
 
 
 def _winnings_of_share(metric: Metric, tallies: Sequence[Tally], error_rate: float) -> float:
@@ -222,7 +247,8 @@ def _tallies(metric: Metric, pairs: Sequence[Pair]) -> list[Tally]:
 
 def _side(metric: Metric, evidence: Evidence) -> tuple[float, float] | None:
     """Return a side's events and what they could happen to."""
-    events, requests = _COUNTS[metric][1](evidence), evidence.requests
+    events = _COUNTS[metric][1](evidence)
+    requests = evidence.ended if metric is Metric.SURVIVAL else evidence.requests
     if events is None or requests is None:
         return None
     return events, requests

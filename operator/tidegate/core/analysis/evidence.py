@@ -23,6 +23,8 @@ class Metric(StrEnum):
         TPOT_P50: Median of the time for each further token.
         TPOT_P95: Its 95th percentile.
         SURVIVAL: Share of the requests that were admitted and ended well.
+        REFUSALS: Requests that engines refused (4xx), per 1,000 requests.
+        ABANDONMENTS: Requests whose clients left before the first byte, per 1,000 requests.
         RESTARTS: Engines that ended by themselves, per 1,000 requests.
         PREEMPTIONS: Requests that engines preempted, per 1,000 requests.
         PREFIX_HIT_RATE: Share of the prompt tokens that prefix caches had; for information.
@@ -35,6 +37,8 @@ class Metric(StrEnum):
     TPOT_P50 = "tpotP50"
     TPOT_P95 = "tpotP95"
     SURVIVAL = "survival"
+    REFUSALS = "refusals"
+    ABANDONMENTS = "abandonments"
     RESTARTS = "restarts"
     PREEMPTIONS = "preemptions"
     PREFIX_HIT_RATE = "prefixHitRate"
@@ -101,6 +105,8 @@ class Evidence:
         seconds: Its length.
         ended_well: Requests that were admitted and ended well.
         ended_badly: Requests that were admitted, and were not served for no fault of their client.
+        refused: Requests that engines refused.
+        abandoned: Requests whose clients left before the first byte.
         ttft: Times to first tokens, as the gates saw them.
         tpot: Times between tokens, as the gates saw them.
         preemptions: Requests that the engines preempted.
@@ -116,6 +122,8 @@ class Evidence:
     seconds: float
     ended_well: float | None = None
     ended_badly: float | None = None
+    refused: float | None = None
+    abandoned: float | None = None
     ttft: Histogram | None = None
     tpot: Histogram | None = None
     preemptions: float | None = None
@@ -127,11 +135,18 @@ class Evidence:
     faults: Mapping[Metric, str] = field(default_factory=dict)
 
     @property
-    def requests(self) -> float | None:
-        """Requests that were admitted and are over; None where a part of them is not known."""
+    def ended(self) -> float | None:
+        """Requests that ended well or badly; None where a part of them is not known."""
         if self.ended_well is None or self.ended_badly is None:
             return None
         return self.ended_well + self.ended_badly
+
+    @property
+    def requests(self) -> float | None:
+        """Requests that came, refused and abandoned ones included as far as they are known."""
+        if self.ended is None:
+            return None
+        return self.ended + (self.refused or 0.0) + (self.abandoned or 0.0)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ DEFAULTS: Rules = {
     Metric.TPOT_P50: Rule(Bound(margin=0.1), min_samples=100),
     Metric.TPOT_P95: Rule(Bound(margin=0.1), min_samples=200),
     Metric.SURVIVAL: Rule(Bound(margin=0.02), min_samples=50),
+    Metric.REFUSALS: Rule(Bound(margin=0.5), min_samples=50),
+    Metric.ABANDONMENTS: Rule(Bound(margin=0.5), min_samples=50),
     Metric.RESTARTS: Rule(Bound(margin=1.0), min_samples=50),
     Metric.PREEMPTIONS: Rule(Bound(margin=0.8), min_samples=100),
     Metric.PREFIX_HIT_RATE: Rule(Bound(), min_samples=0),
@@ -24,6 +26,8 @@ DEFAULTS: Rules = {
 """Samples are requests; for memory they are intervals. At 95 % ten of 200 are above the mark."""
 
 LEAST_MARGINS: Mapping[Metric, float] = {
+    Metric.REFUSALS: 20.0,
+    Metric.ABANDONMENTS: 20.0,
     Metric.RESTARTS: 3.0,
     Metric.PREEMPTIONS: 10.0,
 }

@@ -14,6 +14,9 @@ _BAD = frozenset({"engine-failed", "engine-full", "unreachable", "deadline"})
 A gate that stops cuts the streams of all revisions (`gate-gone`), which tells nothing of one.
 """
 _GOOD = "finished"
+_REFUSED = "engine-refused"
+_ABANDONED = "abandoned"
+"""Gates of a version before count these with the clients that left later: it is not known then."""
 
 
 class Unreadable(Exception):
@@ -107,6 +110,8 @@ def _interval(
         # has not happened yet
         ended_well=outcomes.get(_GOOD, 0.0) if outcomes else None,
         ended_badly=sum(outcomes.get(name, 0.0) for name in _BAD) if outcomes else None,
+        refused=outcomes.get(_REFUSED, 0.0) if outcomes else None,
+        abandoned=outcomes.get(_ABANDONED),
         ttft=_histogram(_values(own, "ttft", at)),
         tpot=_histogram(_values(own, "tpot", at)),
         preemptions=sum(preempted.values()) if preempted else None,

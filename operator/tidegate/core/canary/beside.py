@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.api.rollout_history import MetricLook, RolloutLook
+from tidegate.core.analysis import comparison
 from tidegate.core.analysis.evidence import Metric
 
 COLUMNS = (
@@ -70,7 +71,7 @@ def _share(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return f"{value:.3g} per 1,000"
+    return f"{comparison.rate(value)} per 1,000"
 
 
 def _points(value: float) -> str:
@@ -114,6 +115,8 @@ _UNITS: Mapping[str, _Unit] = {
         absolute=lambda bound: f">= {_PERCENT * bound:g} %",
         margin=lambda bound: f"-{_PERCENT * bound:g} points",
     ),
+    Metric.REFUSALS: _COUNT,
+    Metric.ABANDONMENTS: _COUNT,
     Metric.RESTARTS: _COUNT,
     Metric.PREEMPTIONS: _COUNT,
     Metric.PREFIX_HIT_RATE: _Unit(

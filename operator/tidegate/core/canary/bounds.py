@@ -9,10 +9,11 @@ from tidegate.core.analysis.rules import DEFAULTS
 
 _PERCENT = 100.0
 _IF_KNOWN: Mapping[Metric, Callable[[Evidence], bool]] = {
+    Metric.ABANDONMENTS: lambda evidence: evidence.abandoned is not None,
     Metric.KV_DRIFT: lambda evidence: evidence.kv_drift_percent is not None,
     Metric.MEMORY_GROWTH: lambda evidence: evidence.memory_bytes is not None,
 }
-"""What not every engine tells: without it a canary is judged by the other metrics."""
+"""What not every gate or engine tells: without it a canary is judged by the other metrics."""
 OWN_METRICS = frozenset({Metric.RESTARTS, Metric.KV_DRIFT})
 """What the operator knows by itself, of the pods and of what engines told it."""
 
@@ -28,6 +29,8 @@ def rules(spec: LLMDeploymentSpec) -> Rules:
         Metric.TPOT_P50: Bound(margin=said.time_per_output_token / _PERCENT),
         Metric.TPOT_P95: Bound(per_token, said.time_per_output_token / _PERCENT),
         Metric.SURVIVAL: Bound(margin=said.survival / _PERCENT),
+        Metric.REFUSALS: Bound(margin=said.refusals / _PERCENT),
+        Metric.ABANDONMENTS: Bound(margin=said.abandonments / _PERCENT),
         Metric.RESTARTS: Bound(margin=said.restarts / _PERCENT),
         Metric.PREEMPTIONS: Bound(margin=said.preemptions / _PERCENT),
         Metric.KV_DRIFT: Bound(absolute=said.kv_drift),

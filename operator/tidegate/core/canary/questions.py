@@ -16,14 +16,14 @@ from tidegate.core.overload.queries import ENGINES_JOB, GATES_JOB
 Family = Literal["requests", "ttft", "tpot", "preemptions", "prefix", "memory"]
 
 METRICS_OF: Mapping[Family, frozenset[Metric]] = {
-    "requests": frozenset({Metric.SURVIVAL}),
+    "requests": frozenset({Metric.SURVIVAL, Metric.REFUSALS, Metric.ABANDONMENTS}),
     "ttft": frozenset({Metric.TTFT_P50, Metric.TTFT_P95}),
     "tpot": frozenset({Metric.TPOT_P50, Metric.TPOT_P95}),
     "preemptions": frozenset({Metric.PREEMPTIONS}),
     "prefix": frozenset({Metric.PREFIX_HIT_RATE}),
     "memory": frozenset({Metric.MEMORY_GROWTH}),
 }
-"""What is judged by each family. Refusals come before a revision is chosen."""
+"""What is judged by each family. What gates refuse has no revision; engines' refusals have."""
 METRICS = frozenset[Metric]().union(*METRICS_OF.values())
 """What gates and engines tell by revision."""
 TOLD_APART_BY: Mapping[Family, str] = {
@@ -86,7 +86,12 @@ def _window(begin: float, end: float, seconds: int) -> Window | None:
 def of(
     namespace: str, deployment: str, revisions: tuple[str, str], seconds: int
 ) -> tuple[Question, ...]:
-    """Return the questions about two revisions of a deployment."""
+    """Return the questions about two revisions of a deployment.
+
+    Requests are those that a revision was asked first, by what its pod made of them: a second try
+    makes good what a client sees, and not what a pod did. Gates of a version before tell only how
+    requests ended; where no gate tells more, that is taken, for both sides.
+    """
     chosen = ",".join(
         [
             f"namespace={json.dumps(namespace)}",
@@ -95,9 +100,14 @@ def of(
         ]
     )
     gates = f'{{job="{GATES_JOB}",{chosen}}}[{seconds}s]'
+    first = f'{{job="{GATES_JOB}",attempt="first",{chosen}}}[{seconds}s]'
     engines = f'{{job="{ENGINES_JOB}",{chosen}}}[{seconds}s]'
     return (
-        Question("requests", _sum("revision, outcome", "tidegate_gate_ended_total", gates)),
+        Question(
+            "requests",
+            f"{_sum('revision, outcome', 'tidegate_gate_visits_total', first)} or on () "
+            f"{_sum('revision, outcome', 'tidegate_gate_ended_total', gates)}",
+        ),
         Question("ttft", _sum("revision, le", "tidegate_gate_ttft_seconds_bucket", gates)),
         Question("tpot", _sum("revision, le", "tidegate_gate_inter_token_seconds_bucket", gates)),
         Question("preemptions", _sum("revision", "vllm:num_preemptions_total", engines)),

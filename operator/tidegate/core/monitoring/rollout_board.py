@@ -17,7 +17,7 @@ def board() -> Board:
         ("namespace", "llmdeployment"),
         (
             Row("Canary", (_step(), _weight(), _looks(), _failed())),
-            Row("Traffic", (_requests(), _survival(), _outcomes())),
+            Row("Traffic", (_requests(), _survival(), _outcomes(), _visits())),
             Row("What users feel", (_ttft(), _tpot())),
             Row("Engines", (_kv(), _preemptions(), _hit_rate(), _restarts())),
         ),
@@ -89,6 +89,16 @@ def _outcomes() -> Panel:
         "Outcomes, by revision",
         "How requests ended.",
         (Query(ended, "{{revision}} {{outcome}}"),),
+        "reqps",
+    )
+
+
+def _visits() -> Panel:
+    first = rate("revision, outcome", "tidegate_gate_visits_total", 'attempt="first"')
+    return Panel(
+        "What the first pod made of requests, by revision",
+        "Whatever another pod made good: what a canary is judged by.",
+        (Query(first, "{{revision}} {{outcome}}"),),
         "reqps",
     )
 

@@ -53,10 +53,17 @@ class Metrics:
         )
         self.ended = self._fast_counter(
             "ended",
-            "The same requests under few labels, from 0 on: what alerts and canaries go by.",
+            "The same requests under few labels, from 0 on: what alerts go by.",
             "class",
             "outcome",
             "reason",
+            "revision",
+        )
+        self.visits = self._fast_counter(
+            "visits",
+            "What pods made of requests, before another made it good: what canaries go by.",
+            "outcome",
+            "attempt",
             "revision",
         )
         self.admitted = self._fast_counter(
@@ -121,7 +128,8 @@ class Metrics:
 
     def keep_revisions(self, revisions: Collection[str]) -> None:
         """Drop the series of all other revisions."""
-        for family in (self.requests, self.ended, self.admitted, self.ttft, self.inter_token):
+        counters = (self.requests, self.ended, self.visits, self.admitted)
+        for family in (*counters, self.ttft, self.inter_token):
             family.keep("revision", revisions)
 
     def _counter(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:

@@ -13,6 +13,12 @@ OTHER = "other"
 `ended` of a class that is not the top one."""
 TOP_CLASS = 9
 """The class that is served first."""
+ABANDONED = "abandoned"
+"""The outcome of a visit whose client left before the first byte."""
+VISITS = (*(each.value for each in Outcome if each is not Outcome.GATE_GONE), ABANDONED)
+"""How visits end, as far as pods have to do with it."""
+FIRST, AGAIN = "first", "again"
+"""Whether the pod was the first that was asked."""
 _REFUSED = "refused"
 _TURNED_AWAY = (
     *(Why.KV_BUDGET, Why.TTFT_SLO, Why.TPOT_SLO, Why.MAX_SEQS, Why.QUEUE_FULL, Why.QUEUE_TIMEOUT),
@@ -64,6 +70,10 @@ class _OfModel:
             found = self._revisions[revision] = _OfRevision(self._metrics, self._name, revision)
         return found
 
+    def ttft(self, revision: str) -> Bars:
+        """Return the times to first tokens; those of no single revision have an empty one."""
+        return self.of(revision).ttft if revision else self._metrics.ttft.labels(self._name, "")
+
 
 class Telemetry:
     """The wire's `Observer`: counts, then tells each listener of what is over."""
@@ -89,6 +99,9 @@ class Telemetry:
         self._metrics.keep_revisions({"", *named})
         for revision in named:
             self._begin_ends(revision, *((outcome.value, "") for outcome in Outcome))
+            for outcome in VISITS:
+                for attempt in (FIRST, AGAIN):
+                    self._metrics.visits.labels(outcome, attempt, revision)
         self._other = None
         self._models = {model: _OfModel(self._metrics, model) for model in config.models}
         self._ends.clear()
@@ -103,9 +116,9 @@ class Telemetry:
         series.of(pod.revision).admitted.value += 1
         series.wait.observe(waited_seconds)
 
-    def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
+    def first_token(self, ask: Ask, revision: str, seconds: float) -> None:
         """The first byte of an answer came, that long after the request was whole."""
-        self._of(ask.model).of(pod.revision).ttft.observe(seconds)
+        self._of(ask.model).ttft(revision).observe(seconds)
 
     def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         """`tokens` more came in the `seconds` since those before."""
@@ -124,6 +137,13 @@ class Telemetry:
     def retried(self, pod: Pod, outcome: Outcome) -> None:
         """A request is sent elsewhere."""
         self._metrics.retries.labels(outcome.value).inc()
+
+    def visited(self, pod: Pod, outcome: Outcome, *, is_first: bool, is_answered: bool) -> None:
+        """A pod is done with a request."""
+        left = outcome is Outcome.CLIENT_GONE and not is_answered
+        told = ABANDONED if left else outcome.value
+        attempt = FIRST if is_first else AGAIN
+        self._metrics.visits.labels(told, attempt, pod.revision).value += 1
 
     def finished(self, request: Finished) -> None:
         """A request is over."""

@@ -110,8 +110,12 @@ class Observer(Protocol):
     def admitted(self, ask: Ask, pod: Pod, waited_seconds: float) -> None:
         """A request got its seat on this pod after that time in the queue."""
 
-    def first_token(self, ask: Ask, pod: Pod, seconds: float) -> None:
-        """The first byte of an answer came, that long after the request was whole."""
+    def first_token(self, ask: Ask, revision: str, seconds: float) -> None:
+        """The first byte of an answer came, that long after the request was whole.
+
+        `revision` is that of all pods that it was sent to, empty where they are of several: what a
+        pod of one took is not another's time.
+        """
 
     def pace(self, ask: Ask, pod: Pod, tokens: int, seconds: float) -> None:
         """`tokens` more came in the `seconds` since those before: told once for a lump of them."""
@@ -124,6 +128,12 @@ class Observer(Protocol):
 
     def retried(self, pod: Pod, outcome: Outcome) -> None:
         """A request is sent elsewhere, since this pod failed it."""
+
+    def visited(self, pod: Pod, outcome: Outcome, *, is_first: bool, is_answered: bool) -> None:
+        """A pod is done with a request, whatever another one makes good.
+
+        `is_first` says that it was asked first, `is_answered` that it gave a first byte.
+        """
 
     def finished(self, request: Finished) -> None:
         """A request is over."""

@@ -1,6 +1,6 @@
 """What is kept of a request for its log line and the metrics."""
 
-from tidegate.gate.exchange import Ask, Head, Outcome, Refusal, Seat, Usage, Why
+from tidegate.gate.exchange import Ask, Head, Outcome, Pod, Refusal, Seat, Usage, Why
 from tidegate.gate.wire.answer import Answer, End
 from tidegate.gate.wire.heads import header
 from tidegate.gate.wire.observer import Finished
@@ -20,14 +20,17 @@ class Record:
         "body_bytes",
         "end",
         "head",
+        "is_answered",
         "queued_seconds",
         "refused",
         "request_id",
+        "revision",
         "seat",
         "sent_bytes",
         "shifted_to",
         "status",
         "ttft_seconds",
+        "visited",
         "visits",
     )
 
@@ -43,6 +46,9 @@ class Record:
         self.status = 0
         self.sent_bytes = 0
         self.visits = 0
+        self.visited: Pod | None = None
+        self.is_answered = False
+        self.revision: str | None = None
         self.shifted_to = ""
         self.queued_seconds: float | None = None
         self.ttft_seconds: float | None = None
@@ -56,6 +62,16 @@ class Record:
     def outcome(self) -> Outcome:
         """How the last visit ended, for the ledger."""
         return self.end.outcome if self.end else Outcome.CLIENT_GONE
+
+    def begin_visit(self, pod: Pod) -> None:
+        """Note that it is on its way to a pod; of a pair to the one that is to answer.
+
+        `visited` is this pod, `is_answered` whether it has given a first byte, and `revision` that
+        of all pods so far, empty where they are of several.
+        """
+        self.visits += 1
+        self.visited, self.is_answered = pod, False
+        self.revision = pod.revision if self.revision in (None, pod.revision) else ""
 
     def note(self, answer: Answer | None) -> None:
         """Keep what the client got of the last answer; of those before it got nothing."""

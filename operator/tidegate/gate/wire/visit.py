@@ -109,6 +109,7 @@ class Visit:
                 decision = end
                 break
             self._record.end = end
+            self._visited(end.outcome)
             if end.has_begun:
                 return
             decision = self._after(decision, end)
@@ -152,7 +153,7 @@ class Visit:
 
     async def _visit(self, ask: Ask, seat: Seat) -> End | Refusal:
         """Send a request to its pod, or in two steps to its pair."""
-        self._record.visits += 1
+        self._record.begin_visit(seat.pod)
         self._second_step_at = None
         self._failed = seat.pod
         self._wiring.admissions.sent(seat, self._wiring.loop.time())
@@ -272,10 +273,11 @@ class Visit:
         """The first byte of the answer's body came."""
         record = self._record
         record.ttft_seconds = ttft_seconds = now - record.begun_at
+        record.is_answered = True
         if record.seat is None or record.ask is None:
             return
         self._wiring.admissions.first_token(record.seat, now)
-        self._wiring.observer.first_token(record.ask, record.seat.pod, ttft_seconds)
+        self._wiring.observer.first_token(record.ask, record.revision or "", ttft_seconds)
         if self._second_step_at is not None:
             self._wiring.observer.transferred(record.seat.pod, now - self._second_step_at)
 
@@ -291,6 +293,15 @@ class Visit:
         return answers.error_event(_failed(502, why, message))
 
     # The end.
+
+    def _visited(self, outcome: Outcome) -> None:
+        """Tell what a pod made of the request, whatever another pod will make good."""
+        record = self._record
+        pod, record.visited = record.visited, None
+        if pod is not None:
+            self._wiring.observer.visited(
+                pod, outcome, is_first=record.visits == 1, is_answered=record.is_answered
+            )
 
     def _refuse(self, refusal: Refusal) -> None:
         self._record.refused = refusal
@@ -312,6 +323,7 @@ class Visit:
             self._refuse(_STOPPING)
         elif task.cancelled():
             record.end = CLIENT_GONE
+            self._visited(Outcome.CLIENT_GONE)
         elif error is not None:
             _log.error("request %s: the gate failed", self._id, exc_info=error)
             record.end = End(Outcome.ENGINE_FAILED, Why.ENGINE_ERROR)

@@ -22,6 +22,10 @@ def times(random, number, middle, spread=0.6, bounds=BOUNDS):
     return Histogram(bounds, tuple(counts))
 
 
+def _some(random, number, share):
+    return sum(random.random() < share for _ in range(number)) if share else 0
+
+
 def side(
     seed,
     requests=20,
@@ -29,6 +33,8 @@ def side(
     ttft=0.25,
     tpot=0.025,
     failing=0.0,
+    refused=0.0,
+    abandoned=0.0,
     preempted=0.02,
     restarts=0,
     growth_percent_per_hour=0.0,
@@ -38,13 +44,18 @@ def side(
     random = Random(seed)
     evidences = []
     for index in range(intervals):
-        bad = sum(random.random() < failing for _ in range(requests))
+        refusals = _some(random, requests, refused)
+        left = _some(random, requests - refusals, abandoned)
+        answers = requests - refusals - left
+        bad = sum(random.random() < failing for _ in range(answers))
         grown = 1 + growth_percent_per_hour / 100 * index * SECONDS / 3600
         known = {
-            "ended_well": float(requests - bad),
+            "ended_well": float(answers - bad),
             "ended_badly": float(bad),
-            "ttft": times(random, requests, ttft),
-            "tpot": times(random, requests, tpot, 0.3),
+            "refused": float(refusals),
+            "abandoned": float(left),
+            "ttft": times(random, answers, ttft),
+            "tpot": times(random, answers, tpot, 0.3),
             "preemptions": float(sum(random.random() < preempted for _ in range(requests))),
             "restarts": {"OOM": 1.0} if index < restarts else {},
             "prefix_hit_tokens": 300.0,

@@ -113,6 +113,82 @@ def test_a_canary_that_fails_everything_fails_within_minutes(stable):
     assert judge(EVERYTHING, canary, stable, Look()).verdict is Verdict.FAIL
 
 
+LEFT_OUT = (3, 1, 1, 0, 1, 0, 1)
+"""Requests that a gate asks of a pod that fails them all, by interval: fewer and fewer."""
+
+
+@pytest.mark.parametrize("asked", [LEFT_OUT, LEFT_OUT[1:]], ids=["from its start", "later"])
+def test_a_canary_that_fails_all_that_gates_still_ask_of_it_fails(stable, asked):
+    """It never gets `minSamples`: a gate leaves out what fails."""
+    canary = failing(asked)
+
+    judgement = judge(EVERYTHING, canary, stable, Look())
+
+    assert sum(one.requests for one in canary) < EVERYTHING[Metric.SURVIVAL].min_samples
+    assert judgement.verdict is Verdict.FAIL
+    assert judgement.message.startswith("survival: 0.00% of ")
+
+
+@pytest.mark.parametrize("asked", [(1,), (2, 1), (10, 0, 10)])
+def test_failures_of_a_moment_fail_nobody_that_has_few_requests(stable, asked):
+    told = measured(Metric.SURVIVAL, failing(asked), stable)
+
+    assert told.verdict is Verdict.INCONCLUSIVE
+    assert "of at least 50" in told.message
+
+
+def failing(asked):
+    """A canary that fails all that is asked of it, so much in each interval."""
+    idle = side("canary", requests=0, intervals=len(asked))
+    return [
+        dataclasses.replace(one, ended_badly=float(count))
+        for one, count in zip(idle, asked, strict=True)
+    ]
+
+
+UNSERVED = {
+    "refuses half": (Metric.REFUSALS, {"refused": 0.5}),
+    "refuses all": (Metric.REFUSALS, {"refused": 1.0}),
+    "refuses a tenth": (Metric.REFUSALS, {"refused": 0.1}),
+    "hangs until half of the clients leave": (Metric.ABANDONMENTS, {"abandoned": 0.5}),
+    "hangs until all leave": (Metric.ABANDONMENTS, {"abandoned": 1.0}),
+}
+
+
+@pytest.mark.parametrize(("metric", "fault"), UNSERVED.values(), ids=UNSERVED)
+@pytest.mark.parametrize("usual", [0.0, 0.03])
+def test_a_canary_that_refuses_or_lets_clients_leave_more_often_is_taken_back(metric, fault, usual):
+    """The old revision has the same clients: what they do wrong, they do there, too."""
+    stable = side("stable", requests=200, intervals=20, refused=usual, abandoned=usual)
+    canary = side("canary", intervals=20, **fault)
+
+    judgement = judge(EVERYTHING, canary, stable, Look())
+
+    failed = [one for one in judgement.measurements if one.verdict is Verdict.FAIL]
+    assert [one.metric for one in failed] == [metric]
+    assert judgement.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clients_that_are_refused_or_leave_on_both_sides_alike_keep_nobody_back(seed):
+    usual = {"refused": 0.1, "abandoned": 0.05}
+    stable = side(f"stable {seed}", requests=200, **usual)
+    canary = side(seed, requests=60, **usual)
+
+    judgement = judge(EVERYTHING, canary, stable, Look())
+
+    verdicts = {one.metric: one.verdict for one in judgement.measurements}
+    assert verdicts[Metric.REFUSALS] is verdicts[Metric.ABANDONMENTS] is Verdict.PASS
+    assert verdicts[Metric.SURVIVAL] is Verdict.PASS
+
+
+def test_what_only_refuses_is_no_silence(stable):
+    """Requests come: it is not that nobody asks."""
+    canary = side("canary", requests=60, refused=1.0)
+
+    assert {one.requests for one in canary} == {60.0}
+
+
 def test_fewer_than_the_least_samples_is_no_evidence_however_bad(stable):
     canary = side("canary", requests=2, intervals=20, ttft=9.0)
 

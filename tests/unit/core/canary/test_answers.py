@@ -3,7 +3,8 @@
 import pytest
 
 from tidegate.core.analysis.evidence import Evidence, Metric
-from tidegate.core.canary import answers, questions
+from tidegate.core.analysis.rules import DEFAULTS
+from tidegate.core.canary import answers, bounds, questions
 from tidegate.core.canary.questions import Window
 
 WINDOW = Window(first_end=130.0, last_end=190.0, seconds=30)
@@ -27,11 +28,28 @@ def test_outcomes_are_told_apart_and_what_no_engine_did_is_no_failure():
             series({160: 5}, revision="new", outcome="client-gone"),
             series({160: 5}, revision="new", outcome="gate-gone"),
             series({160: 5}, revision="new", outcome="total-deadline"),
+            series({130: 2, 160: 4}, revision="new", outcome="engine-refused"),
+            series({130: 0, 160: 6}, revision="new", outcome="abandoned"),
             series({130: 70, 160: 70, 190: 70}, revision="old", outcome="finished"),
         ]
     )
     assert [one.at for one in found] == [100.0, 130.0, 160.0]
     assert [(one.ended_well, one.ended_badly) for one in found] == [(9, 0), (8, 3), (None, None)]
+    assert [(one.refused, one.abandoned) for one in found] == [(2, 0), (4, 6), (None, None)]
+    assert [one.requests for one in found] == [11, 21, None], "what is refused has come, too"
+
+
+def test_where_gates_do_not_tell_who_left_before_the_first_byte_it_is_not_known():
+    """A version before counts them with those that left later."""
+    outcomes = {"finished": 90, "engine-refused": 3, "client-gone": 7}
+    one = read(
+        requests=[series({130: n}, revision="new", outcome=name) for name, n in outcomes.items()]
+    )[0]
+    assert (one.ended_well, one.refused, one.abandoned, one.requests) == (90, 3, None, 93)
+
+    judged = bounds.judged(DEFAULTS, questions.METRICS, [one], [one])
+    assert Metric.ABANDONMENTS not in judged
+    assert {Metric.SURVIVAL, Metric.REFUSALS} <= judged.keys()
 
 
 def test_cumulated_buckets_become_counts_though_extrapolation_bends_them():
@@ -111,7 +129,11 @@ def test_the_questions_name_one_deployment_and_two_revisions():
 @pytest.mark.parametrize(
     ("family", "twice", "metrics"),
     [
-        ("requests", {"outcome": "finished"}, {Metric.SURVIVAL}),
+        (
+            "requests",
+            {"outcome": "finished"},
+            {Metric.SURVIVAL, Metric.REFUSALS, Metric.ABANDONMENTS},
+        ),
         ("ttft", {"le": "0.1"}, {Metric.TTFT_P50, Metric.TTFT_P95}),
         ("preemptions", {}, {Metric.PREEMPTIONS}),
     ],

@@ -35,6 +35,8 @@ def row(metric, **told):
          ("97.00 %", "99.50 %", "-2.50 points", "-2 points")),
         (Metric.RESTARTS, {"canary": 2.5, "stable": 0.0, "margin": 1.0},
          ("2.5 per 1,000", "0 per 1,000", "+2.5", "+100 %")),
+        (Metric.REFUSALS, {"canary": 1000.0, "stable": 12.5, "margin": 0.5},
+         ("1,000 per 1,000", "12.5 per 1,000", "+988", "+50 %")),
         (Metric.KV_DRIFT, {"canary": -12.0, "stable": -1.0, "absolute": 10.0},
          ("-12.0 %", "-1.0 %", "-11.0 points", ">= -10 %")),
         (Metric.MEMORY_GROWTH, {"canary": 8.0, "stable": 0.5, "margin": 6.0},

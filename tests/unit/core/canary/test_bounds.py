@@ -12,6 +12,8 @@ METRIC_OF = {
     "time_to_first_token": Metric.TTFT_P95,
     "time_per_output_token": Metric.TPOT_P95,
     "survival": Metric.SURVIVAL,
+    "refusals": Metric.REFUSALS,
+    "abandonments": Metric.ABANDONMENTS,
     "restarts": Metric.RESTARTS,
     "preemptions": Metric.PREEMPTIONS,
     "kv_drift": Metric.KV_DRIFT,

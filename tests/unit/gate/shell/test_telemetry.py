@@ -136,7 +136,7 @@ def test_lumps_of_tokens_count_for_each_token(gate):
 
 def test_seats_first_tokens_pairs_and_retries_are_counted(gate):
     gate.telemetry.admitted(ask(), POD, 0.3)
-    gate.telemetry.first_token(ask(), POD, 0.4)
+    gate.telemetry.first_token(ask(), POD.revision, 0.4)
     gate.telemetry.prefilled(POD, 0.1)
     gate.telemetry.transferred(POD, 0.05)
     gate.telemetry.retried(POD, Outcome.UNREACHABLE)
@@ -162,8 +162,9 @@ def test_revisions_are_told_apart_and_go_with_their_slices(gate):
     canary = replace(POD, revision="bbbb")
     for pod in (POD, canary):
         gate.telemetry.admitted(ask(), pod, 0.0)
-        gate.telemetry.first_token(ask(), pod, 0.1)
+        gate.telemetry.first_token(ask(), pod.revision, 0.1)
         gate.telemetry.pace(ask(), pod, 4, 0.1)
+        gate.telemetry.visited(pod, Outcome.FINISHED, is_first=True, is_answered=True)
         gate.telemetry.finished(finished(revision=pod.revision))
     assert revisions(gate) == {"aaaa", "bbbb"}
 
@@ -277,3 +278,49 @@ def test_counts_for_alerts_go_with_their_revision(gate):
     gate.telemetry.configure(GateConfig.model_validate_json(document))
 
     assert {revision for *_, revision in ended(gate)} == {"", "bbbb"}
+
+
+def visits(gate):
+    """What pods made of requests: outcome, attempt and revision of each."""
+    [family] = [f for f in gate.metrics.registry.collect() if f.name == "tidegate_gate_visits"]
+    return {
+        tuple(sample.labels[name] for name in ("outcome", "attempt", "revision")): sample.value
+        for sample in family.samples
+    }
+
+
+def test_what_pods_may_make_of_requests_is_shown_at_zero_before_they_do():
+    told = visits(Gate())
+
+    assert set(told.values()) == {0}
+    assert told.keys() == {
+        (outcome, attempt, "aaaa")
+        for outcome in (*(outcome.value for outcome in Outcome), "abandoned")
+        for attempt in ("first", "again")
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_first", "is_answered", "told"),
+    [
+        (Outcome.FINISHED, True, True, ("finished", "first")),
+        (Outcome.ENGINE_FAILED, True, False, ("engine-failed", "first")),
+        (Outcome.FINISHED, False, True, ("finished", "again")),
+        (Outcome.CLIENT_GONE, True, True, ("client-gone", "first")),
+        (Outcome.CLIENT_GONE, True, False, ("abandoned", "first")),
+        (Outcome.DEADLINE, True, False, ("deadline", "first")),
+    ],
+)
+def test_each_visit_is_counted_for_the_revision_of_its_pod(
+    gate, outcome, is_first, is_answered, told
+):
+    gate.telemetry.visited(POD, outcome, is_first=is_first, is_answered=is_answered)
+
+    assert {key: count for key, count in visits(gate).items() if count} == {(*told, "aaaa"): 1}
+
+
+def test_a_time_in_which_pods_of_two_revisions_had_the_request_is_that_of_none(gate):
+    gate.telemetry.first_token(ask(), "", 4.0)
+
+    assert gate.value("ttft_seconds_count", model="qwen", revision="") == 1
+    assert gate.value("ttft_seconds_count", **SERIES) is None
