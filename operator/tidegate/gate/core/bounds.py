@@ -35,6 +35,7 @@ _SAMPLES = ("n", "best_of")
 _LOGPROBS = ("logprobs", "top_logprobs", "prompt_logprobs")
 _LEAST = "min_tokens"
 _WITHOUT_END = "ignore_eos"
+_STOPS = ("stop", "stop_token_ids")
 _RARE = frozenset({*_UNSERVED, *_SAMPLES, *_LOGPROBS, _LEAST, _WITHOUT_END})
 
 
@@ -42,8 +43,8 @@ _RARE = frozenset({*_UNSERVED, *_SAMPLES, *_LOGPROBS, _LEAST, _WITHOUT_END})
 class Output:
     """What is asked of the engine: `field` and `limit` are None where none was named.
 
-    `least` is what each answer has at least, if its limit allows; of one that does not heed its
-    end more than any limit.
+    `least` is what each answer has at least, if its limit allows; of one that heeds no end
+    more than any limit.
     """
 
     samples: int
@@ -124,7 +125,9 @@ def _samples(document: Document, most: int) -> int:
 
 
 def _least(document: Document, surface: Surface) -> int:
-    if surface in _OUTPUT_FIELDS and flag(document, _WITHOUT_END):
+    """Return the tokens that each answer has at least; stops of its own may end one before."""
+    is_endless = flag(document, _WITHOUT_END) and not any(map(document.get, _STOPS))
+    if surface in _OUTPUT_FIELDS and is_endless:
         return _LARGEST
     if surface not in _SAMPLED:
         return 0

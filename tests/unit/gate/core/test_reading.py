@@ -430,6 +430,13 @@ def test_images_near_the_limit_are_left_to_the_engine_too():
         ({"prompt": IDS, "min_tokens": 30}, COMPLETIONS, 16),  # beyond the default: engines refuse
         ({"prompt": IDS, "max_tokens": 40, "ignore_eos": True}, COMPLETIONS, 40),
         ({"prompt": IDS, "max_tokens": 40, "ignore_eos": False}, COMPLETIONS, 0),
+        ({"prompt": IDS, "max_tokens": 40, "ignore_eos": True, "stop": ["."]}, COMPLETIONS, 0),
+        (
+            {"prompt": IDS, "ignore_eos": True, "stop_token_ids": [7], "min_tokens": 9}
+            | {"max_tokens": 40},
+            COMPLETIONS,
+            9,
+        ),
         (chat(max_completion_tokens=40, min_tokens=30), CHAT, 30),
         (chat(max_completion_tokens=40, ignore_eos=True), CHAT, 40),
         ({"input": "Hello", "max_output_tokens": 40, "ignore_eos": True}, RESPONSES, 40),
