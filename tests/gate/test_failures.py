@@ -379,3 +379,25 @@ async def test_an_answer_that_is_no_stream_may_take_as_long_as_its_tokens() -> N
         answer = await ask(gate, post(max_tokens=5))
         await gate.settled()
     assert answer.status == 200
+
+
+async def test_the_time_to_the_first_token_is_that_of_the_answer_that_the_client_got() -> None:
+    """A chat's first event has no token, so another engine may still be asked after it."""
+    dies = then_resets(streams(ROLE, pause=0.01, ends=False))
+    async with (
+        Engine(dies, "u-0") as first,
+        Engine(streams(A), "u-1") as second,
+        running(first, second) as gate,
+    ):
+        chat = post(
+            "/v1/chat/completions", stream=True, messages=[{"role": "user", "content": "x"}]
+        )
+        answer = await ask(gate, chat)
+        await gate.settled()
+    assert answer.status == 200
+    assert (len(first.received), len(second.received)) == (1, 1)
+    assert gate.told.first_tokens == 1
+    assert [one[:2] for one in gate.told.visits] == [
+        ("u-0", Outcome.ENGINE_FAILED),
+        ("u-1", Outcome.FINISHED),
+    ]

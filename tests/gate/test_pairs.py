@@ -246,6 +246,30 @@ async def test_when_a_large_body_cannot_be_made_anew_nobody_is_blamed() -> None:
     assert p.received == d.received == []
     assert gate.seats.ends == [(d.pod, Outcome.CLIENT_GONE, None)]
     assert (gate.told.last.outcome, gate.told.last.why) == (None, Why.QUEUE_FULL)
+    assert (gate.told.visits, gate.told.last.visits) == ([], 0)
+
+
+async def test_nor_is_the_pod_that_was_to_be_asked_in_place_of_one_that_failed() -> None:
+    steps: list[Reading] = []
+
+    async def read_large(reading: Reading, body: bytes) -> Ask | Refusal:
+        steps.extend([reading] * isinstance(reading, pair.FirstStep))
+        return Refusal(503, Why.QUEUE_FULL, "not now") if len(steps) == 2 else reading.of(body)
+
+    fails = answers(whole(b'{"error": {"code": 500}}', "500 Internal Server Error"))
+    async with (
+        prefill(fails, "p-0") as p,
+        prefill(PREFILLS, "p-1") as other,
+        decode(DECODES) as d,
+        running(p, other, d, services=SERVICES, read_large=read_large, max_model_len=10**6) as gate,
+    ):
+        answer = await ask(gate, post(prompt="a" * visit.LARGE_BYTES))
+        await gate.settled()
+    assert answer.status == 503
+    assert gate.seats.ends[-1][1] is Outcome.CLIENT_GONE
+    assert (gate.told.last.outcome, gate.told.last.why) == (None, Why.QUEUE_FULL)
+    assert [one[1] for one in gate.told.visits] == [Outcome.ENGINE_FAILED]
+    assert gate.told.last.visits == 1
 
 
 async def test_the_prefill_engines_refusal_is_the_clients() -> None:

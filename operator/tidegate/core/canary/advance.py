@@ -120,8 +120,7 @@ def _paused(state: State, seen: Seen) -> State:
         return state
     ready = None if state.ready_since is None else _later(state.ready_since, paused, seen.now)
     since = _later(state.since, paused, seen.now)
-    down = state.stable_down_since if ready is not None else None
-    return replace(state, since=since, ready_since=ready, paused_since=None, stable_down_since=down)
+    return replace(state, since=since, ready_since=ready, paused_since=None)
 
 
 def _later(began: float, paused: float, now: float) -> float:
@@ -173,11 +172,17 @@ def _with_baseline(state: State, seen: Seen) -> State:
 
 
 def _with_stable(state: State, seen: Seen) -> State:
-    if seen.serves(state.stable):
+    """Note since when stable serves nobody.
+
+    Not while nothing is wanted, nor while a canary serves nobody either: both may come back, and
+    the canary's pods may be the first. Where stable was down when it began, it may be the fix.
+    """
+    down = state.stable_down_since
+    is_of_before = down is not None and down <= state.since
+    is_beside = state.phase is not Phase.CANARY or seen.of(state.canary).can_serve
+    if seen.is_empty or seen.serves(state.stable) or not (is_beside or is_of_before):
         return replace(state, stable_down_since=None)
-    if state.stable_down_since is None:
-        return replace(state, stable_down_since=seen.now)
-    return state
+    return replace(state, stable_down_since=seen.now) if down is None else state
 
 
 def _is_needed(state: State, seen: Seen) -> bool:

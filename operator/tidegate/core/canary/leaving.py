@@ -31,8 +31,7 @@ def most(state: State, revision: str) -> int:
     noted = next((one.share for one in state.leaving if one.revision == revision), None)
     if noted is not None:
         return noted
-    is_former = revision != state.canary and state.failure_of(revision) is not None
-    return 0 if is_former else WHOLE
+    return 0 if state.failure_of(revision) is not None else WHOLE
 
 
 def noted(before: State, after: State, live: Iterable[str], had: Mapping[str, int]) -> State:

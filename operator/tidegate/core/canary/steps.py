@@ -47,9 +47,7 @@ def emptied(state: State, seen: Seen) -> State:
     if not seen.is_empty or state.paused_since is None:
         return state
     since = max(state.since, state.paused_since)
-    return replace(
-        state, since=since, ready_since=None, doubtful_since=None, stable_down_since=None
-    )
+    return replace(state, since=since, ready_since=None, doubtful_since=None)
 
 
 def alone_since(state: State) -> float | None:
@@ -166,14 +164,16 @@ def with_look(state: State, seen: Seen) -> tuple[State, Verdict | None]:
     verdict = look.judgement.verdict if look.judgement else Verdict.INCONCLUSIVE
     state = replace(state, requests=int(look.requests))
     message = look.judgement.message if look.judgement else "no request yet"
-    return _counted(state, verdict, message), verdict
+    state = _counted(state, verdict, message)
+    if verdict is Verdict.PASS and lateness(state, seen) is None:
+        state = replace(state, doubtful_since=None)
+    return state, verdict
 
 
 def _counted(state: State, verdict: Verdict, message: str) -> State:
     was = state.verdicts
     match verdict:
         case Verdict.PASS:
-            state = replace(state, doubtful_since=None)
             now = replace(was, passed=was.passed + 1)
         case Verdict.ERROR:
             now = replace(was, errors=was.errors + 1)

@@ -39,7 +39,9 @@ def remembered(timers: Timers, now: float) -> Timers:
         demands=tuple((min(at, now), value) for at, value in timers.demands),
         bracket=replace(bracket, raised_at=min(bracket.raised_at, now)) if bracket else None,
         shifted_at=min(timers.shifted_at, now),
-        pressed=replace(pressed, at=min(pressed.at, now)) if pressed else None,
+        pressed=replace(pressed, at=min(pressed.at, now), eased_at=_by(pressed.eased_at, now))
+        if pressed
+        else None,
     )
 
 

@@ -14,7 +14,9 @@ OTHER = "other"
 TOP_CLASS = 9
 """The class that is served first."""
 ABANDONED = "abandoned"
-"""The outcome of a visit whose client left before the first byte."""
+"""The outcome of a visit that was given up before the first byte."""
+_GIVEN_UP = frozenset({Outcome.CLIENT_GONE, Outcome.TOTAL_DEADLINE})
+"""By the client, or by the time that its user allows: of one that hangs nothing else is seen."""
 VISITS = (*(each.value for each in Outcome if each is not Outcome.GATE_GONE), ABANDONED)
 """How visits end, as far as pods have to do with it."""
 FIRST, AGAIN = "first", "again"
@@ -140,8 +142,8 @@ class Telemetry:
 
     def visited(self, pod: Pod, outcome: Outcome, *, is_first: bool, is_answered: bool) -> None:
         """A pod is done with a request."""
-        left = outcome is Outcome.CLIENT_GONE and not is_answered
-        told = ABANDONED if left else outcome.value
+        is_given_up = outcome in _GIVEN_UP and not is_answered
+        told = ABANDONED if is_given_up else outcome.value
         attempt = FIRST if is_first else AGAIN
         self._metrics.visits.labels(told, attempt, pod.revision).value += 1
 

@@ -47,7 +47,10 @@ class Progress(Protocol):
     """Who is told how far an answer is."""
 
     def first_token(self, now: float) -> None:
-        """The first byte of the body came."""
+        """The first byte of the body came; another pod may still be asked in place of this one."""
+
+    def begun(self) -> None:
+        """The answer is this one: its client sees it from here on."""
 
     def produced(self, tokens: int, seconds: float, now: float) -> None:
         """So many more tokens came in this time."""

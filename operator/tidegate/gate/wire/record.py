@@ -70,7 +70,7 @@ class Record:
         of all pods so far, empty where they are of several.
         """
         self.visits += 1
-        self.visited, self.is_answered = pod, False
+        self.visited, self.is_answered, self.ttft_seconds = pod, False, None
         self.revision = pod.revision if self.revision in (None, pod.revision) else ""
 
     def note(self, answer: Answer | None) -> None:

@@ -232,6 +232,7 @@ class Relay(Answer):
         """Send the head, and what was kept: from here on there is no other try."""
         assert self.answered is not None
         self.has_begun = True
+        self._progress.begun()
         answered = self.answered
         headers = with_ours(answered.headers, self._extra)
         kept = b"".join(self._kept)

@@ -105,8 +105,8 @@ class Visit:
             decision = await self._decide(replace(ask, shifted=True))
         while isinstance(decision, Seat):
             end = await self._visit(ask, decision)
-            if isinstance(end, Refusal):
-                decision = end
+            if isinstance(end, Refusal):  # before it was sent anywhere
+                self._record.end, decision = None, end
                 break
             self._record.end = end
             self._visited(end.outcome)
@@ -153,16 +153,17 @@ class Visit:
 
     async def _visit(self, ask: Ask, seat: Seat) -> End | Refusal:
         """Send a request to its pod, or in two steps to its pair."""
-        self._record.begin_visit(seat.pod)
         self._second_step_at = None
         self._failed = seat.pod
         self._wiring.admissions.sent(seat, self._wiring.loop.time())
         if seat.prefill is None:
+            self._record.begin_visit(seat.pod)
             return await self._relay(ask, seat.pod, ask.body)
         self._failed = seat.prefill
         first = await self._first_body(ask)
         if isinstance(first, Refusal):
             return first
+        self._record.begin_visit(seat.pod)
         body = await self._prefill(ask, first, seat.prefill)
         if isinstance(body, End):
             return body
@@ -270,16 +271,22 @@ class Visit:
     # What the relay tells: `relay.Progress`.
 
     def first_token(self, now: float) -> None:
-        """The first byte of the answer's body came."""
+        """The first byte of an answer's body came."""
         record = self._record
-        record.ttft_seconds = ttft_seconds = now - record.begun_at
+        record.ttft_seconds = now - record.begun_at
         record.is_answered = True
         if record.seat is None or record.ask is None:
             return
         self._wiring.admissions.first_token(record.seat, now)
-        self._wiring.observer.first_token(record.ask, record.revision or "", ttft_seconds)
         if self._second_step_at is not None:
             self._wiring.observer.transferred(record.seat.pod, now - self._second_step_at)
+
+    def begun(self) -> None:
+        """The client gets this answer: the time of one that failed before is nobody's."""
+        record = self._record
+        ask, seconds = record.ask, record.ttft_seconds
+        if record.seat is not None and ask is not None and seconds is not None:
+            self._wiring.observer.first_token(ask, record.revision or "", seconds)
 
     def produced(self, tokens: int, seconds: float, now: float) -> None:
         """So many more tokens came in this time."""

@@ -128,6 +128,13 @@ def test_a_failed_revision_that_an_older_version_did_not_note_gets_nothing():
     assert rollout.shares() == {"a": 1000, "b": 0}
 
 
+def test_a_canary_that_an_older_version_was_taking_back_gets_nothing_while_stable_can_serve():
+    rollout = Rollout(wanted="b", replicas=2, extra=0, pods={"a": 1, "b": 1})
+    failed = (Failed("b", 1.0, "slow"),)
+    rollout.state = State(Phase.ABORTING, "a", rollout.now, "b", failed=failed)
+    assert rollout.shares() == {"a": 1000, "b": 0}
+
+
 def test_what_leaves_survives_the_status():
     state = State(Phase.SETTLED, "a", 1_000_000.0, leaving=(Leaving("b", 50), Leaving("c", 0)))
     assert record.rounded(state, policy()) == state

@@ -169,3 +169,76 @@ def test_a_clock_that_was_ahead_for_a_pause_or_an_abort_does_not_last():
     rollout.turn()
     rollout.go_on(130)
     assert rollout.pods == {"a": 10}, "failed pods stay two minutes, and no day"
+
+
+# both down at once
+
+
+def test_pods_of_both_that_come_back_together_are_no_reason_to_skip_the_analysis():
+    """The canary's may be the first, by seconds; stable's time begins then."""
+    rollout = begun()
+    rollout.go_on(20, Verdict.PASS)
+    rollout.down = {"a", "b"}
+    rollout.go_on(144, every=6.0)
+    rollout.down = {"a"}
+    rollout.now += 1.0
+    assert rollout.turn().phase is Phase.CANARY
+
+    rollout.go_on(110)
+    assert rollout.state.phase is Phase.CANARY
+    rollout.go_on(15)
+    assert rollout.state.stable == "b", "stable has had two minutes beside it"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a pass", "another in the same second"])
+def test_a_scale_up_from_zero_is_no_reason_to_skip_the_analysis(again):
+    rollout = begun()
+    rollout.go_on(20, Verdict.PASS)
+    rollout.replicas, rollout.pods = 0, {}
+    for seconds in (5.0, 3600.0):
+        rollout.now += seconds
+        rollout.turn()
+    rollout.replicas, rollout.down = 10, {"a", "b"}
+    rollout.now += 5.0
+    rollout.turn()
+    rollout.follow()
+    if again:
+        rollout.turn()
+    rollout.go_on(146, every=6.0)
+    rollout.down = {"a"}
+    rollout.now += 1.0
+
+    assert rollout.turn().phase is Phase.CANARY
+
+
+def test_a_change_just_after_a_scale_up_from_zero_is_a_canary():
+    """A day without replicas is no day in which stable failed to serve."""
+    rollout = Rollout()
+    rollout.turn()
+    rollout.replicas, rollout.pods = 0, {}
+    for seconds in (60.0, DAY):
+        rollout.now += seconds
+        rollout.turn()
+    rollout.replicas, rollout.pods, rollout.down = 10, {"a": 10}, {"a"}
+    rollout.now += 5.0
+    rollout.turn()
+    rollout.now += 20.0
+    rollout.wanted = "b"
+
+    assert rollout.turn().phase is Phase.CANARY
+
+
+def test_a_late_step_that_lacks_a_pod_is_doubtful_once_and_stays_it():
+    """Each change is an Event and a write, which wakes the next pass."""
+    rollout = begun()
+    rollout.go_on(120, Verdict.PASS)
+    rollout.down = {"b"}
+    rollout.go_on(700, Verdict.PASS, every=2.0)
+    doubts = set()
+    for _ in range(100):
+        rollout.now += 2.0
+        rollout.turn(Verdict.PASS)
+        doubts.add(rollout.state.doubtful_since)
+
+    assert len(doubts) == 1
+    assert None not in doubts

@@ -111,3 +111,19 @@ def test_what_a_target_did_not_bear_is_tried_anew_after_ten_minutes_at_most(seco
     loop.now -= seconds
 
     assert waits(loop, lambda loop: loop.shares[1] > bore, kv=1.0) <= 600 + 20
+
+
+@BACK
+def test_what_a_target_bears_is_known_though_it_lets_go_of_its_own_sheds_after_the_clock(seconds):
+    loop = Loop(spec(shift={"to": "spill", "maxPercent": 90}))
+    loop.looks(8, kv=1.0)
+    loop.looks(3, kv=1.0, headroom=Headroom(True, 0.0, 100.0, "over enter"))
+    eased = Headroom(True, 100.0, 100.0, "between", shed_percent=10)
+    loop.look(kv=1.0, headroom=eased)
+    loop.now -= seconds
+    loop.looks(4, kv=1.0, headroom=eased)
+    bore = loop.timers.pressed.borne
+
+    loop.looks(10, kv=1.0, headroom=eased)
+
+    assert loop.timers.pressed.borne == bore

@@ -309,6 +309,8 @@ def test_what_pods_may_make_of_requests_is_shown_at_zero_before_they_do():
         (Outcome.CLIENT_GONE, True, True, ("client-gone", "first")),
         (Outcome.CLIENT_GONE, True, False, ("abandoned", "first")),
         (Outcome.DEADLINE, True, False, ("deadline", "first")),
+        (Outcome.TOTAL_DEADLINE, True, True, ("total-deadline", "first")),
+        (Outcome.TOTAL_DEADLINE, True, False, ("abandoned", "first")),  # it hung for all that time
     ],
 )
 def test_each_visit_is_counted_for_the_revision_of_its_pod(
