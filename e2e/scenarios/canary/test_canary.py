@@ -25,6 +25,8 @@ CHECKOUT = Path(__file__).parents[3]
 NEXT_IMAGE = "localhost/tidegate/engine-double:canary"
 SOON, LATER = 60.0, 180.0
 """For a change that takes seconds, and for a verdict or the pods of a promotion."""
+ALL_STEPS = 360.0
+"""For a Pass of each step by its own evidence; two minutes on a quiet machine."""
 MOST_SECONDS_AFTER_VERDICT = 5.0
 """Until the last request to a canary that was taken back, on a busy machine; 1 s on a quiet one."""
 EVIDENCE_SECONDS = 5
@@ -315,7 +317,7 @@ def test_the_good_one_is_promoted_by_itself(back, streams, states):
         states["good"].wait("a canary", lambda s: s["phase"] == "Canary", SOON).rollout["canary"]
     )
 
-    good.wait_for("Promoted", "True", "Promoted", LATER)
+    good.wait_for("Promoted", "True", "Promoted", ALL_STEPS)
 
     assert row(good)["ROLLOUT"] == "Settled"
     assert revisions(good) == {canary}
