@@ -1,6 +1,6 @@
 """Sends one client, then far too many, and prints what became of them.
 
-Usage: python -m bench.overload URL [--engine URL] [--rate 12] [--seconds 20]
+Usage: python -m bench.overload URL [--engine URL] [--rate N] [--seconds 20]
 
 `URL` is a gate's. `--engine` is the engine behind it: its count of preemptions is shown as well.
 It serves the tiny model of the tests; `scripts/demo` runs this at its end.
@@ -11,6 +11,7 @@ import asyncio
 import math
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ LONGEST_PROMPT = 1000
 LONGEST_OUTPUT = 400
 CLAIMED_TOKENS = 600
 QUIET_REQUESTS = 6
+TIMES_ALONE = 10.0
+"""Of what one client gets alone: more than any engine of eight sequences makes of them together."""
 PATIENCE_SECONDS = 60.0
 SEED = 1
 
@@ -33,9 +36,13 @@ def main() -> int:
     """Print the table; fail when a client got neither an answer nor an honest refusal."""
     options = _parser().parse_args()
     before = engines.preemptions(options.engine) if options.engine else 0
-    print(f"{QUIET_REQUESTS} requests one by one, then {options.rate:g} a second", flush=True)
+    begun = time.monotonic()
     quiet = asyncio.run(_one_after_another(options.url))
-    flood = asyncio.run(_too_many(options.url, options.rate, options.seconds))
+    alone = QUIET_REQUESTS / (time.monotonic() - begun)
+    rate = options.rate or TIMES_ALONE * alone
+    told = f"{QUIET_REQUESTS} requests one by one, {alone:.1f} a second; then {rate:.0f} a second"
+    print(told, flush=True)
+    flood = asyncio.run(_too_many(options.url, rate, options.seconds))
     print(
         f"\n{'':12} {'asked':>6} {'served':>6} {'429':>5} {'other':>5} {'TTFT p50':>9} {'p99':>7}"
     )
@@ -119,7 +126,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("url", help="of the gate, such as http://10.113.0.20")
     add("--engine", help="URL of the engine behind it, to count preemptions (default: not counted)")
-    add("--rate", type=float, default=12.0, help="requests per second (default %(default)g)")
+    several = f"{TIMES_ALONE:g} times what one client gets alone"
+    add("--rate", type=float, help=f"requests per second (default: {several})")
     add("--seconds", type=float, default=20.0, help="how long they come (default %(default)g)")
     return parser
 

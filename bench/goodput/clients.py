@@ -1,8 +1,8 @@
 """Clients that stream completions, and what each of them saw.
 
 `max_tokens` is what a client claims; its answer ends by a stop token soon after the length that was
-drawn for it. That length is in `min_tokens`, which engines need for it, and which gates read since
-December 2026: what they reserve is nearer to the truth here than before ordinary clients.
+drawn for it. That length is in `min_tokens`, which engines need for it and gates read: what they
+reserve is nearer to the truth here than before ordinary clients.
 """
 
 import asyncio

@@ -1,11 +1,15 @@
 """Requests that another deployment serves, and a gate that ends."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 from tests.gate.doubles import Seats
 from tests.gate.engine import Engine, answers, completion, event, hangs, streams, token, whole
+from tests.gate.engine import Script as EngineScript
 from tests.gate.running import Client, Gate, ask, eventually, post, running
 
 from tidegate.gate.exchange import Outcome, Refusal, Script, Shift, Why
@@ -17,20 +21,36 @@ from tidegate.gate.wire.server import LAST_WORDS_SECONDS
 SLOWLY = streams(*[token("a")] * 20, pause=0.01)
 
 
+class Neighbours(NamedTuple):
+    """Two gates, and the engine of each."""
+
+    gate: Gate
+    other: Gate
+    here: Engine
+    there: Engine
+
+
 def shifts(gate: Gate, to: Gate) -> Seats:
     gate.shifts_to["other"] = ("127.0.0.1", to.port)
     gate.seats.says = [Shift("other")]
     return gate.seats
 
 
-async def test_a_shifted_request_is_served_by_the_other_gate() -> None:
+@asynccontextmanager
+async def neighbours(script: EngineScript = SLOWLY, **of_other: Any) -> AsyncIterator[Neighbours]:
+    """Run two gates with an engine each, of which the first one shifts its next request."""
     async with (
-        Engine(SLOWLY, "here") as here,
-        Engine(SLOWLY, "there") as there,
+        Engine(script, "here") as here,
+        Engine(script, "there") as there,
         running(here) as gate,
-        running(there, deployment="other") as other,
+        running(there, deployment="other", **of_other) as other,
     ):
         shifts(gate, other)
+        yield Neighbours(gate, other, here, there)
+
+
+async def test_a_shifted_request_is_served_by_the_other_gate() -> None:
+    async with neighbours() as (gate, other, here, there):
         raw = post("/v1/completions", "x-request-id: mine", "authorization: Bearer k", stream=True)
         answer = await ask(gate, raw)
         await gate.settled()
@@ -45,13 +65,7 @@ async def test_a_shifted_request_is_served_by_the_other_gate() -> None:
 
 
 async def test_the_other_gate_learns_who_asks_from_this_one() -> None:
-    async with (
-        Engine(SLOWLY) as here,
-        Engine(SLOWLY) as there,
-        running(here) as gate,
-        running(there, deployment="other", tenants={"trusted_peers": ["127.0.0.0/8"]}) as other,
-    ):
-        shifts(gate, other)
+    async with neighbours(tenants={"trusted_peers": ["127.0.0.0/8"]}) as (gate, other, *_):
         await ask(gate, post("/v1/completions", "x-tidegate-priority: 2"))
         await other.settled()
     assert other.told.last.priority == 2
@@ -60,13 +74,7 @@ async def test_the_other_gate_learns_who_asks_from_this_one() -> None:
 async def test_what_another_deployment_counted_is_neither_counted_nor_learned_from_here() -> None:
     """It is in that one's metrics, and by that one's tokenizer."""
     said = answers(whole(completion()))
-    async with (
-        Engine(said) as here,
-        Engine(said) as there,
-        running(here) as gate,
-        running(there, deployment="other") as other,
-    ):
-        shifts(gate, other)
+    async with neighbours(said) as (gate, other, *_):
         reader = gate.server._wiring.reader
         before = reader.tokens_per_character(Script.LATIN)
         assert (await ask(gate, post(prompt="x" * 400))).status == 200
@@ -82,13 +90,7 @@ async def test_what_another_deployment_counted_is_neither_counted_nor_learned_fr
 
 
 async def test_a_client_that_leaves_another_deployments_stream_has_left() -> None:
-    async with (
-        Engine(SLOWLY) as here,
-        Engine(SLOWLY) as there,
-        running(here) as gate,
-        running(there, deployment="other") as other,
-    ):
-        shifts(gate, other)
+    async with neighbours() as (gate, other, *_):
         async with Client.to(gate) as client:
             client.send(post(stream=True))
             await client.reader.readuntil(token("a"))
@@ -98,13 +100,7 @@ async def test_a_client_that_leaves_another_deployments_stream_has_left() -> Non
 
 
 async def test_the_other_gates_refusal_is_the_clients() -> None:
-    async with (
-        Engine(SLOWLY) as here,
-        Engine(SLOWLY) as there,
-        running(here) as gate,
-        running(there, deployment="other") as other,
-    ):
-        shifts(gate, other)
+    async with neighbours() as (gate, other, *_):
         other.seats.says = [Refusal(429, Why.KV_BUDGET, "no room", "rate_limit_error", None, 7)]
         answer = await ask(gate, post(stream=True))
         await gate.settled()
@@ -124,13 +120,7 @@ async def test_a_request_is_served_here_when_the_other_gate_is_gone() -> None:
 
 
 async def test_gates_that_point_at_each_other_end_the_round() -> None:
-    async with (
-        Engine(SLOWLY) as here,
-        Engine(SLOWLY) as there,
-        running(here) as gate,
-        running(there, deployment="other") as other,
-    ):
-        shifts(gate, other)
+    async with neighbours() as (gate, other, _, there):
         other.shifts_to["tiny"] = ("127.0.0.1", gate.port)
         other.seats.says = [Shift("tiny")]
         answer = await ask(gate, post(stream=True))

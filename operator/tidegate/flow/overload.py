@@ -4,8 +4,10 @@ It writes nothing. Whose decision has changed is to be woken: its pass writes th
 gates' configuration and the rest into status. A tick at rest wakes nobody.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from tidegate.api import llmdeployment
@@ -155,7 +157,7 @@ class _Look:
         return Headroom(
             exists=True,
             requests_per_second=_spare(
-                load, own, spec.overload.kv_usage.exit, self._senders(target)
+                load, own, spec.overload.kv_usage.exit, self._senders[target]
             ),
             of_requests_per_second=own.requests_per_second if own else None,
             stands=seen.stands,
@@ -163,21 +165,25 @@ class _Look:
             shed_percent=held.shed_percent if held else 0,
         )
 
-    def _senders(self, target: Ref) -> int:
-        """Count the deployments that send requests to one, or will: its room is for all of them."""
-        near = (ref for ref in self.cluster.refs() if ref.namespace == target.namespace)
-        return sum(self._sends(ref, target.name) for ref in near)
+    @cached_property
+    def _senders(self) -> Counter[Ref]:
+        """How many deployments send requests to each, or will: its room is for all of them."""
+        return Counter(
+            Ref(ref.namespace, to) for ref in self.cluster.refs() if (to := self._sends_to(ref))
+        )
 
-    def _sends(self, ref: Ref, to: str) -> bool:
+    def _sends_to(self, ref: Ref) -> str:
         document, spec = self._read(ref)
         if document is None or spec is None:
-            return False
+            return ""
         held = decision_of(ref, document, self.memory)
         if held is not None and held.shift_to:
-            return held.shift_to == to
-        if not allowed.of_spec(spec.overload).shift_to(to):
-            return False
-        return pressure.read(spec.overload, self._signals(ref, document, spec)).is_over
+            return held.shift_to
+        bounds = allowed.of_spec(spec.overload)
+        if not bounds.shift:
+            return ""
+        seen = pressure.read(spec.overload, self._signals(ref, document, spec))
+        return bounds.to if seen.is_over else ""
 
     def _read(self, ref: Ref) -> tuple[Document | None, LLMDeploymentSpec | None]:
         """Return a deployment and its spec; None for one that is going or cannot be read."""

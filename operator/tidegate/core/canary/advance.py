@@ -188,15 +188,12 @@ def _with_stable(state: State, seen: Seen) -> State:
 def _is_needed(state: State, seen: Seen) -> bool:
     """Say whether stable has served nobody for too long to wait for a verdict.
 
-    The canary must serve instead, and have done so alone for as long. But it cannot come where
-    stable's pods have its place, and where they served nobody when it began it may be the fix for
-    just that.
+    The canary must serve instead. But it cannot come where stable's pods have its place, and where
+    they served nobody when it began it may be the fix for just that.
     """
-    alone, down = steps.alone_since(state), state.stable_down_since
-    if seen.is_blocked and down is not None and down <= state.since:
-        return begin.is_down(state, seen)
-    is_gone = alone is not None and seen.now - alone >= begin.STABLE_DOWN_SECONDS
-    return is_gone and seen.of(state.canary).can_serve
+    down = state.stable_down_since
+    is_in_the_way = seen.is_blocked and down is not None and down <= state.since
+    return begin.is_down(state, seen) and (seen.of(state.canary).can_serve or is_in_the_way)
 
 
 def _promote(state: State, seen: Seen) -> State:

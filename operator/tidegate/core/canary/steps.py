@@ -50,18 +50,6 @@ def emptied(state: State, seen: Seen) -> State:
     return replace(state, since=since, ready_since=None, doubtful_since=None)
 
 
-def alone_since(state: State) -> float | None:
-    """Return since when stable has served nobody beside a canary that was ready; None: it serves.
-
-    Pods that begin together, as after a scale-up, are not all ready at once. Where stable was down
-    when the canary began, that may be the fix, and stable has had its time.
-    """
-    down, ready = state.stable_down_since, state.ready_since
-    if down is None or ready is None or down <= state.since:
-        return down
-    return max(down, ready)
-
-
 def lateness(state: State, seen: Seen) -> Lateness | None:
     """Return why pods took longer than the step's deadline allows, None while they have not."""
     within = _overrun(state, seen)

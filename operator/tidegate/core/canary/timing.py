@@ -23,12 +23,12 @@ def _times(state: State, seen: Seen) -> list[float | None]:
     if state.phase is not Phase.CANARY:
         return []
     step = seen.policy.at(state.step)
-    alone, ready = steps.alone_since(state), state.ready_since
+    down, ready = state.stable_down_since, state.ready_since
     looked = state.looked_at if step.is_judged and ready is not None else None
     return [
         state.since + policy.longest_seconds(step),
         ready + step.seconds if ready is not None and not step.is_judged else None,
         steps.warm_at(state, seen) if ready is not None else None,
         looked + step.look_seconds if looked is not None else None,
-        alone + STABLE_DOWN_SECONDS if alone is not None else None,
+        down + STABLE_DOWN_SECONDS if down is not None else None,
     ]

@@ -28,7 +28,12 @@ def patience_seconds(timers: Timers, exit_after_seconds: float) -> float:
     part = _offered_part(timers)
     first = least if part is None else max(least, part * PATIENCE_SECONDS)
     most = MOST_BLIND_PATIENCE_SECONDS if part is None else MOST_PATIENCE_SECONDS
-    return min(first * 2.0 ** min(timers.vain_tries, _MOST_DOUBLINGS), max(least, most))
+    return doubled_seconds(first, timers.vain_tries, max(least, most))
+
+
+def doubled_seconds(first: float, vain_tries: int, most: float = MOST_PATIENCE_SECONDS) -> float:
+    """Return how long to wait for the next try: twice as long after each vain one, up to a most."""
+    return min(most, first * 2.0 ** min(vain_tries, _MOST_DOUBLINGS))
 
 
 def _offered_part(timers: Timers) -> float | None:

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from tidegate.core.overload.decision import Headroom, Timers
 from tidegate.core.overload.pressed import Pressed
-from tidegate.core.overload.release import MOST_PATIENCE_SECONDS, PATIENCE_SECONDS
-
-_MOST_DOUBLINGS = 16
+from tidegate.core.overload.release import PATIENCE_SECONDS, doubled_seconds
 
 
 def heard(
@@ -57,9 +55,6 @@ def most_percent(timers: Timers, now: float) -> int:
     What was too much is tried again after a while, and after twice as long each time it was vain.
     """
     known = timers.pressed
-    if known is None:
-        return 100
-    patience_seconds = PATIENCE_SECONDS * 2.0 ** min(known.vain_tries, _MOST_DOUBLINGS)
-    if now - known.at >= min(MOST_PATIENCE_SECONDS, patience_seconds):
+    if known is None or now - known.at >= doubled_seconds(PATIENCE_SECONDS, known.vain_tries):
         return 100
     return known.safe_percent

@@ -200,7 +200,10 @@ def moves(shares):
 @pytest.mark.parametrize("after", [OFF, 0.6])
 def test_shares_go_back_where_most_requests_are_of_classes_that_are_never_shed(after, spared, tick):
     """What is kept out is less than the share then: a calm cache holds nearly all that comes."""
-    load = lambda at: 1.6 if BEGIN < at < END else OFF if at < BEGIN else after  # noqa: E731
+
+    def load(at):
+        return OFF if at < BEGIN else 1.6 if at < END else after
+
     made = run(spec(**SHED), KVCache(), load, tick, seconds=1400, world=World(spared=spared))
 
     at, share = made.shares[-1]
