@@ -85,8 +85,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.OVERLOAD_IDLE: Explanation(
         "`spec.overload.actions` names what the loop may do, and none of it can take anything off: "
         "a shift has no target, or a bound is zero. Gates protect by themselves.",
-        "Set `shift.to`, add Shed to `actions`, or raise the `maxPercent` or `shed.floor` that stops "
-        "it; with `actions: []` the loop is off on purpose.",
+        "Set `shift.to`, add Shed to `actions`, or raise the `maxPercent` or `shed.floor` that "
+        "stops it; with `actions: []` the loop is off on purpose.",
     ),
     Reason.OVERRIDE_LAPSED: Explanation(
         "The end of `spec.overload.override` has passed: the loop decides again.",
