@@ -196,7 +196,8 @@ def rolled_out_under_streams(deployment):
     by_clock = {"strategy": "Canary", "steps": steps, "bounds": None, "gpuBudget": 2}
     before = deployment.status["revision"]
     seqs = deployment.document["spec"]["engine"]["maxNumSeqs"]
-    with Streams(deployment.address, STREAMS_PER_SECOND, output_tokens=8) as streams:
+    told_later = {"tries": 30, "pause_seconds": 2.0}  # who is told to come back does
+    with Streams(deployment.address, STREAMS_PER_SECOND, output_tokens=8, **told_later) as streams:
         wait_until("the old one serves", lambda: len(streams.of(before)) > 3, 60)
         deployment.patch({"engine": {"maxNumSeqs": seqs // 2}, "rollout": by_clock})
         deployment.wait_for("Promoted", "False", seconds=60)
@@ -205,6 +206,7 @@ def rolled_out_under_streams(deployment):
 
     assert now(deployment) != before
     assert not streams.lost_when_let_in(), f"of {len(streams.done)}"
+    assert streams.unserved() == set(), "who came again was served"
     served = {pod["metadata"]["labels"][REVISION] for pod in deployment.pods()}
     assert served == {now(deployment)}
 

@@ -9,7 +9,7 @@ from e2e import llmd, operator_install
 from e2e.operator_install import RESYNC_SECONDS, count
 
 HERE = Path(__file__).parent
-REST_SECONDS = 8 * RESYNC_SECONDS
+REST_SECONDS = 60
 QUIET_SECONDS = 12
 WRITES = ("apply", "create", "delete", "patch", "post", "put", "update")
 
@@ -54,7 +54,7 @@ def calls(scraped):
     return count(scraped, WRITES, tuple(resources)), count(scraped, ("list",))
 
 
-def test_nothing_moves_while_the_operator_looks_again_and_again(operator, deployments):
+def test_nothing_moves_for_a_minute(operator, deployments):
     before, told = [versions(d) for d in deployments], operator.metrics()
     assert sum(map(len, before)) > 15
 
